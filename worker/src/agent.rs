@@ -1,8 +1,9 @@
-//! The agent: holds the jobs that the server wants held, and tells it how they fare.
+//! The agent: holds the leases that the server assigns, and reports their state to the server.
 //!
-//! Level-triggered: every report is complete, every assignment is the whole wish, and what is held follows from the
-//! last one. Three clocks are kept apart. The connection has HTTP/2's keep-alive; the leases have the reports, which go on
-//! whatever the jobs do; and each job has a progress number, which only moves when the job does.
+//! The protocol is level-triggered: every report is complete, and every assignment lists all wanted
+//! leases. The leases held follow from the last assignment. Three clocks are independent. The
+//! connection has HTTP/2's keep-alive. The leases have the reports, which go on regardless of the
+//! jobs. Each job has a progress number, which only increases when the job makes progress.
 
 mod attach;
 mod commit;
@@ -40,7 +41,7 @@ use crate::{
     vectors::Vectors,
 };
 
-/// Everything that a worker process has.
+/// State of a worker process.
 pub(crate) struct Agent {
     options: Options,
     client: Client,
@@ -49,22 +50,23 @@ pub(crate) struct Agent {
     engine: Engine,
     keys: Arc<KeyCache>,
     programs: Programs,
-    /// Jobs on vectors, where there is memory for them.
+    /// Support for jobs on vectors; `None` without memory for them.
     vectors: Option<Arc<Vectors>>,
-    /// Bootstraps that the device works on at a time.
+    /// Number of bootstraps that the device works on at a time.
     lanes: u64,
     crowd: Arc<Crowd>,
-    /// What inputs and outputs may take.
+    /// Memory for the inputs and outputs of jobs.
     job_memory: JobMemory,
     held: Mutex<HashMap<LeaseId, Arc<Held>>>,
-    /// Leases whose end the server has heard of. An assignment that was sent before may still name one.
+    /// Ended leases that the server knows have ended. An assignment that was sent earlier may still
+    /// name such a lease.
     ended: Mutex<VecDeque<LeaseId>>,
-    /// Told when the server should hear of something soon.
+    /// Notified when the next report to the server is due early.
     changed: Arc<Notify>,
     draining: AtomicBool,
 }
 
-/// A lease as a map's key.
+/// Key of a lease in a map.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct LeaseId {
     job_id: Bytes,
@@ -74,26 +76,28 @@ struct LeaseId {
 /// A leased job.
 struct Held {
     lease: v1::Lease,
-    /// Is it a job on vectors?
+    /// Whether the job is on vectors.
     is_on_vectors: bool,
     status: Arc<JobStatus>,
-    /// The server wants it no more.
+    /// Cancelled when the server no longer wants the job.
     withdrawn: CancellationToken,
 }
 
-/// Lets go of all jobs, also where whoever runs the agent gives up on it: each has a task of its own.
-struct LetGo<'a>(&'a Agent);
+/// Releases all jobs on drop. Each job runs in a task of its own, which would otherwise survive
+/// when the future of [`Agent::run`] is dropped.
+struct ReleaseOnDrop<'a>(&'a Agent);
 
-impl Drop for LetGo<'_> {
+impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.keep(|_| false);
     }
 }
 
-/// Ended leases that are remembered.
+/// Number of ended leases that are remembered.
 const ENDED_MAX: usize = 4096;
-/// How long the last words may take.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Longest final exchange with the server: the last report, or the answer to a commit whose lease
+/// was withdrawn.
+const FINAL_EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Agent {
     pub(crate) fn new(options: Options, device: Arc<dyn Device>, uplink: Uplink) -> Result<Self, WorkerError> {
@@ -122,9 +126,10 @@ impl Agent {
         })
     }
 
-    /// Works until `shutdown`, then ends what it holds or hands it back.
+    /// Works until `shutdown`. Then lets the held jobs end within the grace time, and hands the
+    /// remaining jobs back.
     pub(crate) async fn run(self: &Arc<Self>, shutdown: CancellationToken) -> Result<(), WorkerError> {
-        let _jobs = LetGo(self);
+        let _jobs = ReleaseOnDrop(self);
         self.prove_vectors();
         let serve = self.serve();
         tokio::pin!(serve);
@@ -142,19 +147,20 @@ impl Agent {
         }
         let jobs = self.keep(|_| false);
         self.changed.notify_one();
-        // What is held no more is not in the last report: that hands it back.
-        let _ = tokio::time::timeout(FAREWELL, serve).await;
+        // The last report omits the released leases, which hands them back to the server.
+        let _ = tokio::time::timeout(FINAL_EXCHANGE_TIMEOUT, serve).await;
         if jobs == 0 { Ok(()) } else { Err(WorkerError::HandedBack { jobs, grace }) }
     }
 
-    /// Sets for vectors are reported once this machine has got a known answer right under them.
+    /// Runs the self-test for vectors. The reports name a set for vectors only after its known
+    /// answer came out right.
     fn prove_vectors(&self) {
         let Some(vectors) = self.vectors.clone() else { return };
         let changed = self.changed.clone();
         tokio::task::spawn_blocking(move || vectors.prove(&changed));
     }
 
-    /// Makes what is held what the server wishes.
+    /// Makes the held leases match the server's assignment.
     fn apply(self: &Arc<Self>, wish: v1::AttachResponse) {
         let mut wanted = HashMap::with_capacity(wish.assignments.len());
         for assignment in wish.assignments {
@@ -168,7 +174,8 @@ impl Agent {
         }
     }
 
-    /// Lets go of all leases but those that `wanted` names. Returns how many it let go of.
+    /// Releases all leases except those for which `wanted` is true. Returns the number of released
+    /// leases.
     fn keep(&self, wanted: impl Fn(&LeaseId) -> bool) -> usize {
         let mut held = self.held.locked();
         let before = held.len();
@@ -186,7 +193,7 @@ impl Agent {
         gone
     }
 
-    /// Takes a job on, unless it is held, has ended, or there is no place for it.
+    /// Starts a job, unless the job is held, has ended, or the worker is full.
     fn begin(self: &Arc<Self>, id: LeaseId, assignment: v1::Assignment) {
         let (Some(lease), Some(content)) = (assignment.lease, assignment.content) else { return };
         let mut all = self.held.locked();
@@ -207,9 +214,10 @@ impl Agent {
             let mut job = pin!(agent.do_job(&held, content, deadline));
             tokio::select! {
                 () = held.withdrawn.cancelled() => {
-                    // A result that is taken ends the lease as well: the answer to it is on its way.
+                    // The server also withdraws a lease whose result it accepted. The answer to
+                    // that commit may still be on its way.
                     if held.status.is_in(v1::LeaseStage::Committing) {
-                        let _ = tokio::time::timeout(FAREWELL, job).await;
+                        let _ = tokio::time::timeout(FINAL_EXCHANGE_TIMEOUT, job).await;
                     }
                     return;
                 }
@@ -219,7 +227,7 @@ impl Agent {
         });
     }
 
-    /// A job has ended and the server knows.
+    /// Forgets a job that has ended and whose end the server knows.
     fn end(&self, id: &LeaseId) {
         let mut ended = self.ended.locked();
         if ended.len() >= ENDED_MAX {
@@ -231,8 +239,8 @@ impl Agent {
         self.changed.notify_one();
     }
 
-    /// Why this worker can compute no more. Jobs that it holds hand nothing in: the server gives them to other workers
-    /// once this one is gone.
+    /// Why this worker can compute no more. The held jobs then commit nothing. The server gives
+    /// them to other workers once this worker is gone.
     pub(crate) fn broken(&self) -> Option<WorkerError> {
         if let Some(message) = self.device.lost() {
             return Some(DeviceError::Lost { message }.into());
@@ -248,7 +256,7 @@ impl Agent {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Nothing is left to do here.
+    /// Whether the worker drains and holds no jobs.
     fn may_leave(&self) -> bool {
         self.is_draining() && self.held.locked().is_empty()
     }

@@ -1,8 +1,9 @@
-//! Waiting longer each time, and never in step with others.
+//! Exponential backoff with random jitter.
 
 use std::time::Duration;
 
-/// Doubles from `least` to `most`; each wait is a random part of it, at least half.
+/// Delays that double from `least` to `most`. Each wait is a random fraction of the delay, at least
+/// half, so that many workers do not retry in step.
 pub(crate) struct Backoff {
     least: Duration,
     most: Duration,
@@ -14,7 +15,7 @@ impl Backoff {
         Self { least, most, next: least }
     }
 
-    /// Things went well: the next wait is a short one.
+    /// Resets the delay to `least` after a success.
     pub(crate) fn reset(&mut self) {
         self.next = self.least;
     }
@@ -30,7 +31,7 @@ impl Backoff {
     }
 }
 
-/// A random number in [0, 1); a half where the system has none.
+/// A random number in [0, 1), or 0.5 if the system has no randomness.
 fn fraction() -> f64 {
     let mut bytes = [0; 4];
     match getrandom::fill(&mut bytes) {
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_within_bounds_and_start_over() {
+    fn delays_double_up_to_the_maximum_and_reset() {
         let (least, most) = (Duration::from_millis(10), Duration::from_millis(80));
         let mut backoff = Backoff::new(least, most);
         for whole in [10, 20, 40, 80, 80] {

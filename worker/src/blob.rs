@@ -1,4 +1,4 @@
-//! Blobs of leased jobs, from the server.
+//! Blobs of leased jobs, read from the server.
 
 use std::{
     io::{self, Read},
@@ -20,15 +20,16 @@ pub(crate) struct BlobReader {
     pub(crate) lease: v1::Lease,
 }
 
-/// Pieces of a blob that may wait to be used. With pieces of a megabyte, what a load holds beside the key itself.
+/// Pieces of a blob that may wait to be read. At a megabyte per piece, the channel bounds the
+/// memory of a load beside the key itself.
 const PIECES: usize = 8;
-/// Attempts to go on after a break that brought no byte.
-const ATTEMPTS: u32 = 6;
+/// Attempts in a row that receive no byte before the read fails.
+const STALLED_ATTEMPTS: u32 = 6;
 /// Longest wait for the next piece.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl BlobReader {
-    /// A whole blob, verified. For ciphertexts; keys are streamed.
+    /// Reads and verifies a whole blob. For ciphertexts; keys are streamed.
     pub(crate) async fn read(&self, digest: &v1::Digest) -> Result<Bytes, JobFailure> {
         let (sender, mut pieces) = mpsc::channel(PIECES);
         let fetch = self.fetch(digest.clone(), sender);
@@ -46,7 +47,8 @@ impl BlobReader {
         tokio::join!(fetch, gather).1
     }
 
-    /// The bytes of a blob as they come, held to its digest. To be read outside of the runtime.
+    /// Streams a blob and verifies its digest at the end. The reader blocks, and must be used
+    /// outside of the runtime.
     pub(crate) fn open(&self, digest: &v1::Digest, runtime: &Handle) -> impl Read + use<> {
         let (sender, pieces) = mpsc::channel(PIECES);
         let (blobs, wanted) = (self.clone(), digest.clone());
@@ -54,7 +56,8 @@ impl BlobReader {
         PieceReader { pieces, piece: Bytes::new(), check: Check::new(digest) }
     }
 
-    /// Sends the pieces of a blob, going on where a break was. Ends early when nobody takes them any more.
+    /// Sends the pieces of a blob, and resumes after a break at the current offset. Ends early when
+    /// the receiver is dropped.
     async fn fetch(&self, digest: v1::Digest, sender: mpsc::Sender<Result<Bytes, Status>>) {
         let mut offset = 0;
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
@@ -66,7 +69,7 @@ impl BlobReader {
                 Err(status) => status,
             };
             attempts = if offset > before { 1 } else { attempts + 1 };
-            if attempts >= ATTEMPTS || !crate::connection::passes(&status) {
+            if attempts >= STALLED_ATTEMPTS || !crate::connection::passes(&status) {
                 let _ = sender.send(Err(status)).await;
                 return;
             }
@@ -89,8 +92,8 @@ impl BlobReader {
         let late = |_| Status::deadline_exceeded("the server sent nothing for too long");
         let mut client = self.client.clone();
         let call = client.read_blob(request);
-        let mut stream = tokio::time::timeout(PATIENCE, call).await.map_err(late)??.into_inner();
-        while let Some(message) = tokio::time::timeout(PATIENCE, stream.message()).await.map_err(late)?? {
+        let mut stream = tokio::time::timeout(PIECE_TIMEOUT, call).await.map_err(late)??.into_inner();
+        while let Some(message) = tokio::time::timeout(PIECE_TIMEOUT, stream.message()).await.map_err(late)?? {
             *offset += message.data.len() as u64;
             if sender.send(Ok(message.data)).await.is_err() {
                 return Ok(());
@@ -100,7 +103,7 @@ impl BlobReader {
     }
 }
 
-/// Holds bytes to their digest as they come.
+/// Verifies streamed bytes against their digest.
 struct Check {
     expected: Bytes,
     size: u64,
@@ -133,7 +136,8 @@ impl Check {
     }
 }
 
-/// Hands pieces out as they come, and ends well only if all of them together have their digest.
+/// Returns pieces as they come. The stream ends without an error only if all pieces together match
+/// the digest.
 struct PieceReader {
     pieces: mpsc::Receiver<Result<Bytes, Status>>,
     piece: Bytes,
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_held_to_their_digest() {
+    fn bytes_that_differ_from_their_digest_are_invalid_data() {
         let mut text = String::new();
         reader(&[b"clo", b"", b"ak"], b"cloak").read_to_string(&mut text).expect("the right bytes");
         assert_eq!(text, "cloak");
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_break_is_not_corruption() {
+    fn a_broken_stream_is_not_reported_as_corruption() {
         let (sender, pieces) = mpsc::channel(PIECES);
         sender.try_send(Err(Status::unavailable("gone"))).expect("room");
         let digest = v1::Digest { blake3: Bytes::new(), size_bytes: 5 };

@@ -13,68 +13,74 @@ use crate::{Devices, Options};
 
 /// Computes encrypted jobs for a Cloakwork server.
 ///
-/// The worker connects to the server, takes the jobs that the server leases to it, reads their keys and inputs through
-/// the same connection, and hands the results in. It opens no port but that of --metrics and keeps nothing on disk. Several workers may share
-/// a server; each is told which keys the others hold, by being sent other jobs.
+/// The worker connects to the server and takes the jobs that the server leases to it. Their keys,
+/// inputs and results use the same connection. The worker opens no port except that of --metrics
+/// and stores nothing on disk. Several workers may share a server. The server knows the keys that
+/// each worker holds and assigns jobs accordingly.
 ///
-/// It stops on SIGTERM or an interrupt: it takes no new jobs, lets those it has end for as long as --grace says, and
-/// hands the rest back. If the server goes away, it keeps what it has and connects again.
+/// The worker stops on SIGTERM or an interrupt. The worker then takes no new jobs, gives its jobs
+/// the time of --grace to end, and hands the rest back. If the server goes away, the worker keeps
+/// its jobs and connects again.
 #[derive(Debug, Parser)]
 #[command(name = "cloakwork-worker", version)]
 pub struct Cli {
-    /// Where the server is: http://host:port, or https://host:port for TLS
+    /// URL of the server: http://host:port, or https://host:port for TLS
     #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_SERVER")]
     server: String,
-    /// Name that people see in logs and records; the host's own by default
+    /// Name in logs and records; by default the name of the host
     #[arg(long, env = "CLOAKWORK_WORKER_NAME")]
     name: Option<String>,
-    /// What to compute on
+    /// Devices to compute on
     #[arg(long, value_enum, default_value = "auto")]
     devices: Devices,
-    /// Pool that the worker joins; by default cpu, or gpu where it computes on GPUs
+    /// Pool that the worker joins; by default cpu, or gpu if the worker computes on GPUs
     #[arg(long)]
     pool: Option<String>,
-    /// File that holds the worker's token, in one line. Keep it readable by the worker alone. Goes over https, or to
-    /// this machine
+    /// File with the worker's token, in one line. Only the worker should be able to read it. The
+    /// token is sent over https, or to this machine only
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Certificate authority that the server's certificate must come from (PEM). Needed for https
+    /// Certificate authority of the server's certificate (PEM). Required for https
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// The worker's own certificate (PEM), where the server asks for one
+    /// The worker's own certificate (PEM), if the server asks for one
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
     /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Threads that compute; by default one for each processor (hardware thread) that the worker may use
+    /// Number of compute threads; by default one for each processor (hardware thread) that the
+    /// worker may use
     #[arg(long)]
     threads: Option<usize>,
-    /// Keep each thread on a processor of its own, the first ones that the worker may use. For machines that do nothing
-    /// else
+    /// Pin each thread to a processor of its own, from the first that the worker may use. For
+    /// machines that do nothing else
     #[arg(long)]
     pin_threads: bool,
-    /// Memory that the worker may use, in MiB: half for evaluation keys, a quarter each for ciphertexts under way and
-    /// for inputs and outputs; 8192 by default. A key of the usual set takes 120. With GPUs, memory of each of them, and
-    /// most of it by default; only inputs and outputs lie in the machine's memory then, up to 2048 MiB
+    /// Memory for the worker, in MiB: half for evaluation keys, a quarter for ciphertexts in
+    /// computation, and a quarter for inputs and outputs; 8192 by default. A key of the usual set
+    /// takes 120. With GPUs, this is memory of each GPU, by default most of it. Only inputs and
+    /// outputs then take the machine's memory, up to 2048 MiB
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
     memory: Option<u64>,
-    /// Memory for jobs on vectors (CKKS) beside that, in MiB: five eighths for evaluation keys, a quarter for the matrices of
-    /// bootstraps, the rest for what is computed on. Taken when such jobs come. 0, and the worker takes none
+    /// Additional memory for jobs on vectors (CKKS), in MiB: five eighths for evaluation keys, a
+    /// quarter for the matrices of bootstraps, and the rest for values in computation. Allocated
+    /// when such jobs come. With 0, the worker takes no such jobs
     #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(0..=1 << 24))]
     vector_memory: u64,
-    /// Memory of the machine, in MiB, for evaluation keys that had to make room for others on GPUs, so that they are back at once
-    /// when they are asked for again. It is pinned, and taken as keys come. A key takes half of what it takes on a GPU or
-    /// less. 0, and none is kept
+    /// Host memory, in MiB, for evaluation keys that were evicted from GPUs. A later job then
+    /// reloads such a key immediately. The memory is pinned, and allocated as keys come. A key
+    /// takes at most half of its size on a GPU. With 0, no evicted key is kept
     #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(0..=1 << 24))]
     warm_memory: u64,
-    /// Seconds that jobs may go on when the worker is asked to stop
+    /// Seconds that jobs may go on after the worker is asked to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,
-    /// Address at which /metrics shows what the sensors of GPUs say, as in 127.0.0.1:7272. Whoever reaches it may read it
+    /// Address of an HTTP port that serves sensor readings of GPUs under /metrics, for example
+    /// 127.0.0.1:7272. The port is open to everyone who can reach it
     #[arg(long, value_name = "ADDRESS", env = "CLOAKWORK_WORKER_METRICS")]
     metrics: Option<SocketAddr>,
-    /// What to log, as in 'info' or 'cloakwork_worker=debug'
+    /// Log filter, for example 'info' or 'cloakwork_worker=debug'
     #[arg(long, value_name = "FILTER", default_value = "info", env = "CLOAKWORK_LOG")]
     log: String,
 }
@@ -84,11 +90,12 @@ impl Cli {
         EnvFilter::new(&self.log)
     }
 
-    /// What the options mean on a device of that pool, with so much memory of its own.
+    /// Builds the options for a device of the given pool. `own_memory` is the device's own memory,
+    /// if it has any.
     fn options(&self, pool: &str, own_memory: Option<u64>) -> Result<Options, std::io::Error> {
         let token = self.token_file.as_ref().map(read).transpose()?;
         let defaults = Options::default();
-        let memory = self.memory.map(|mebibytes| mebibytes << 20).or(own_memory).unwrap_or(MEMORY);
+        let memory = self.memory.map(|mebibytes| mebibytes << 20).or(own_memory).unwrap_or(DEFAULT_MEMORY_BYTES);
         let job_memory = if own_memory.is_some() { (memory / 4).min(defaults.job_memory) } else { memory / 4 };
         Ok(Options {
             name: self.name.clone().unwrap_or_else(host_name),
@@ -105,7 +112,8 @@ impl Cli {
         })
     }
 
-    /// The server, with windows wide enough for keys and a keep-alive that notices a dead connection.
+    /// The server's endpoint. Its windows are wide enough for keys, and its keep-alive detects a
+    /// dead connection.
     fn endpoint(&self) -> Result<Endpoint, Box<dyn std::error::Error>> {
         let mut endpoint = Endpoint::from_shared(self.server.clone())?
             .connect_timeout(Duration::from_secs(10))
@@ -141,10 +149,10 @@ impl Cli {
     }
 }
 
-/// Memory of a worker that is not told how much it may use.
-const MEMORY: u64 = 8 << 30;
+/// Memory of a worker without --memory and without GPUs.
+const DEFAULT_MEMORY_BYTES: u64 = 8 << 30;
 
-/// A file that an option names; the error says which.
+/// Reads a file that an option names. The error contains the path.
 fn read(path: &PathBuf) -> Result<Vec<u8>, std::io::Error> {
     fs::read(path).map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
@@ -162,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_parses_and_splits_the_memory() {
         Cli::command().debug_assert();
         let cli = Cli::parse_from(["cloakwork-worker", "--server", "http://[::1]:1", "--memory", "400"]);
         let options = cli.options("cpu", None).expect("options");
@@ -172,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_pool_follow_the_device_unless_they_are_said() {
+    fn memory_and_pool_follow_the_device_unless_given() {
         let options = |arguments: &[&str], pool: &str, own: Option<u64>| {
             let arguments = [&["cloakwork-worker", "--server", "http://[::1]:1"], arguments].concat();
             let options = Cli::parse_from(arguments).options(pool, own).expect("options");

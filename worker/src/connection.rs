@@ -1,4 +1,4 @@
-//! The client that everything speaks through, and which of its errors pass.
+//! The gRPC client of the worker, and the classification of its errors as transient or permanent.
 
 use cloakwork_proto::v1::worker_service_client::WorkerServiceClient;
 use tonic::{
@@ -11,14 +11,14 @@ use tower::{BoxError, Service, ServiceExt as _, util::BoxCloneSyncService};
 
 use crate::WorkerError;
 
-/// The way to the server: a connection, or the server itself where it is in the same process.
+/// The way to the server: a connection, or the server itself if it runs in the same process.
 #[derive(Clone, Debug)]
 pub struct Uplink(Calls);
 
 type Calls = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Status>;
 
 impl Uplink {
-    /// Takes what answers gRPC calls: a [`tonic::transport::Channel`], say.
+    /// Wraps a service that answers gRPC calls, for example a [`tonic::transport::Channel`].
     pub fn new<S>(service: S) -> Self
     where
         S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + Sync + 'static,
@@ -29,14 +29,14 @@ impl Uplink {
     }
 }
 
-/// A client that shows the worker's token.
+/// A client that sends the worker's token.
 pub(crate) type Client = WorkerServiceClient<InterceptedService<Calls, Bearer>>;
 
-/// Adds the token, where there is one.
+/// Adds the token to each call, if the worker has a token.
 #[derive(Clone)]
 pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
 
-/// Longest message taken: an assignment may carry the small inputs of many jobs.
+/// Largest message that the client accepts. An assignment may carry the small inputs of many jobs.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// A client on `uplink`.
@@ -63,7 +63,7 @@ impl Interceptor for Bearer {
     }
 }
 
-/// Might the same call succeed later?
+/// Whether the error is transient, so that a retry of the call may succeed.
 pub(crate) fn passes(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted => true,

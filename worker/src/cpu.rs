@@ -1,6 +1,8 @@
-//! The CPU as a device: an arena in host memory, and threads of its own that take the lanes of waves as they come.
+//! The CPU as a device: an arena in host memory, and a pool of threads that compute the lanes of
+//! waves.
 //!
-//! A thread that finds nothing more to do in one wave goes on with the next. No wave waits for another one's end.
+//! A thread that finds no more tasks in one wave continues with the next wave. No wave waits for
+//! the end of another.
 
 mod arena;
 mod key;
@@ -30,10 +32,10 @@ use cloakwork_tfhe::{Level, blind_rotation::TILE_MAX, bootstrap::PART_MAX, cache
 use self::{arena::HostArena, key::HostKey, pool::Pool, run::Run, workspace::Workspaces};
 use crate::locked::Locked as _;
 
-/// More threads than any machine has processors for.
+/// Upper bound of compute threads, above the processor count of any machine.
 const THREADS_MAX: usize = 4096;
 
-/// A device of as many threads as it is given.
+/// A device that computes on a fixed number of threads.
 pub struct CpuDevice {
     pool: Arc<Pool>,
     threads: Vec<JoinHandle<()>>,
@@ -55,8 +57,9 @@ impl CpuDevice {
         Self::on(&vec![None; threads.max(1)])
     }
 
-    /// The same, but each thread stays on a processor of its own. What else runs there keeps its thread waiting, even
-    /// while other processors have nothing to do: for machines that do nothing else.
+    /// A device like that of [`Self::new`], with each thread pinned to a processor of its own.
+    /// Other work on such a processor delays its thread even while other processors are idle.
+    /// Pinning therefore suits machines that do nothing else.
     pub fn pinned(threads: usize) -> io::Result<Self> {
         let allowed = processors::allowed()?;
         if threads > allowed.len() {
@@ -67,7 +70,7 @@ impl CpuDevice {
         Self::on(&processors)
     }
 
-    /// A thread for each entry, on that processor if there is one.
+    /// Starts a thread for each entry, pinned to the entry's processor if there is one.
     fn on(processors: &[Option<usize>]) -> io::Result<Self> {
         Level::chosen().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let mut device = Self {
@@ -88,7 +91,7 @@ impl CpuDevice {
                 }
                 pool.work();
             };
-            // Where one cannot be had, the device ends, and with it those that have begun.
+            // If a thread cannot be started, dropping the device ends the threads that already run.
             device.threads.push(std::thread::Builder::new().name(format!("cpu-{index}")).spawn(work)?);
         }
         Ok(device)
@@ -133,7 +136,7 @@ impl Device for CpuDevice {
     }
 
     fn evict_key(&self, key: KeySlot) {
-        // What it frees may be gigabytes: not under the lock.
+        // The key may free gigabytes, so the lock is released first.
         let freed = self.keys.locked().remove(&key.number);
         drop(freed);
     }
@@ -215,7 +218,8 @@ impl Device for CpuDevice {
         self.pool.has_room()
     }
 
-    /// A thread catches the panics of what it computes. One that ends all the same would leave waves without an end.
+    /// A thread catches the panics of its tasks. A thread that ends nevertheless would leave waves
+    /// that never end.
     fn lost(&self) -> Option<String> {
         let died = self.threads.iter().position(JoinHandle::is_finished)?;
         Some(format!("thread cpu-{died} has ended"))
@@ -230,7 +234,8 @@ impl Drop for CpuDevice {
     fn drop(&mut self) {
         self.pool.close();
         for thread in self.threads.drain(..) {
-            // It catches the panics of what it runs; there is nothing left to report to.
+            // A thread catches the panics of its tasks, so the join result carries nothing to
+            // report.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What a worker computes waves on.
+//! Devices that compute waves.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,31 +7,31 @@ use cloakwork_device::{Device, DeviceError};
 
 use crate::{CpuDevice, WorkerError};
 
-/// Which devices a worker uses.
+/// Choice of devices for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Devices {
-    /// GPUs where there are any, else processors
+    /// GPUs if there are any, otherwise the CPU
     Auto,
-    /// Processors
+    /// The CPU
     Cpu,
     /// GPUs; without any, the worker does not start
     Cuda,
 }
 
-/// A device, and what follows from what it is.
+/// An opened device and its properties.
 pub(crate) struct Opened {
     pub(crate) device: Arc<dyn Device>,
-    /// The GPUs that it is, in their order.
+    /// The GPUs of the device, in their order.
     pub(crate) gpus: Vec<gpu::Description>,
-    /// Name of the pool of workers that have the like.
+    /// Default name of the worker's pool.
     pub(crate) pool: &'static str,
-    /// Memory that it has for itself, in bytes. A device without shares the machine's.
+    /// Memory of the device itself, in bytes. `None` for a device that shares the machine's memory.
     pub(crate) memory: Option<u64>,
 }
 
 impl Devices {
-    /// Opens them, and logs what there is. Processors get so many threads, GPUs so much memory of the machine's for keys that
-    /// come back.
+    /// Opens the device and logs its properties. The CPU gets `threads` threads. GPUs get
+    /// `warm_memory` bytes of host memory for evicted keys.
     pub(crate) fn open(self, threads: usize, pin_threads: bool, warm_memory: u64) -> Result<Opened, WorkerError> {
         let error = match (self, gpu::find()) {
             (Self::Auto | Self::Cuda, Ok(gpus)) => return open_gpus(gpus, warm_memory),
@@ -45,7 +45,7 @@ impl Devices {
     }
 }
 
-/// Processors, as many threads.
+/// Opens the CPU with the given number of threads.
 pub(crate) fn open_cpu(threads: usize, pin_threads: bool) -> Result<Arc<CpuDevice>, WorkerError> {
     if !pin_threads {
         return Ok(Arc::new(CpuDevice::new(threads)?));
@@ -54,11 +54,12 @@ pub(crate) fn open_cpu(threads: usize, pin_threads: bool) -> Result<Arc<CpuDevic
     Ok(Arc::new(CpuDevice::pinned(threads).map_err(problem)?))
 }
 
-/// Of a GPU's memory: what waves under way take, and what others on the machine may.
-const SHARE_OF_OTHERS: u64 = 8;
+/// A GPU's memory divided by this number is left for waves in progress and for other processes.
+const RESERVED_MEMORY_DIVISOR: u64 = 8;
 
-/// How long a copy of a key that is on no GPU is kept for. Nobody says when a key is deleted.
-const WARM: Duration = Duration::from_secs(3600);
+/// Retention time in host memory of a key that is on no GPU. The bound is necessary because nothing
+/// notifies a worker of deleted keys.
+const WARM_KEY_RETENTION: Duration = Duration::from_secs(3600);
 
 fn open_gpus(gpus: Vec<Arc<dyn gpu::Driver>>, warm_memory: u64) -> Result<Opened, WorkerError> {
     let descriptions: Vec<_> = gpus.iter().map(|gpu| gpu.describe().clone()).collect();
@@ -67,8 +68,8 @@ fn open_gpus(gpus: Vec<Arc<dyn gpu::Driver>>, warm_memory: u64) -> Result<Opened
         tracing::info!(number, name, mebibytes, multiprocessors = gpu.multiprocessors, "computing on a GPU");
     }
     let least = descriptions.iter().map(|gpu| gpu.memory_bytes).min();
-    let memory = least.map(|bytes| bytes - bytes / SHARE_OF_OTHERS);
-    let device = Arc::new(CudaDevice::new(gpus)?.with_warm_keys(warm_memory, WARM)?);
+    let memory = least.map(|bytes| bytes - bytes / RESERVED_MEMORY_DIVISOR);
+    let device = Arc::new(CudaDevice::new(gpus)?.with_warm_keys(warm_memory, WARM_KEY_RETENTION)?);
     Ok(Opened { device, gpus: descriptions, pool: "gpu", memory })
 }
 
@@ -77,8 +78,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_stand_in_for_gpus_unless_gpus_are_asked_for() {
-        // Tests are built without kernels, so that no GPU is found anywhere.
+    fn the_cpu_replaces_missing_gpus_unless_gpus_are_required() {
+        // Tests are built without kernels, so that no GPU is ever found.
         let opened = Devices::Auto.open(1, false, 0).expect("a processor");
         assert_eq!((opened.pool, opened.memory, opened.device.describe().kind), ("cpu", None, "cpu"));
         let refused = Devices::Cuda.open(1, false, 0).err().expect("no GPU").to_string();

@@ -1,7 +1,8 @@
-//! The wave engine: the ready nodes of all jobs under one key, computed together.
+//! The wave engine: computes ready nodes of all jobs under one key together.
 //!
-//! One thread owns all of it. It gathers the next wave while the device computes one, takes results as they come, and
-//! otherwise sleeps. A job that arrives joins at the next wave; one that is cancelled leaves with it.
+//! One thread owns the engine's state. The thread gathers the next wave while the device computes
+//! one, takes results as they come, and otherwise sleeps. A new job joins the next wave, and a
+//! cancelled job is left out of the next wave.
 
 mod core;
 mod flavours;
@@ -38,30 +39,30 @@ enum Command {
     Job(Box<EngineJob>),
     Cancel(u64),
     Drain,
-    /// The device has something to say.
+    /// A wave has ended, or the device has room.
     Wake,
     Close,
 }
 
-/// A handle on the engine's thread. Its queue is bounded by the jobs that the agent holds.
+/// Handle of the engine's thread. The number of jobs that the agent holds bounds the command queue.
 pub(crate) struct Engine {
     commands: mpsc::Sender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
     jobs: AtomicU64,
     pulse: Arc<Pulse>,
-    /// The message of the panic that ended the thread.
+    /// Message of the panic that ended the thread.
     panic: Arc<OnceLock<String>>,
 }
 
 impl Engine {
-    /// Starts an engine whose rows under way take up at most `arena_bytes` on the device.
+    /// Starts an engine whose rows in progress take at most `arena_bytes` on the device.
     pub(crate) fn start(device: Arc<dyn Device>, arena_bytes: u64) -> std::io::Result<Self> {
         let (commands, inbox) = mpsc::channel();
         let woken = Arc::new(AtomicBool::new(false));
         let waker = {
             let (commands, woken) = (commands.clone(), woken.clone());
             move || {
-                // One wake-up in the queue is as good as many.
+                // One wake-up in the queue is enough, so further ones are merged.
                 if !woken.swap(true, Ordering::AcqRel) {
                     let _ = commands.send(Command::Wake);
                 }
@@ -76,8 +77,8 @@ impl Engine {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| core.run())) {
                 let message = panic_message(&*panic);
                 tracing::error!(cause = message, "the wave engine panicked: the worker cannot compute any more");
-                // Before the core is dropped, and its jobs with it. A job that loses its engine asks for this message, and
-                // hands in no failure when it finds one.
+                // The message is stored before the core is dropped, and its jobs with it. A job
+                // that loses its engine checks for this message, and then commits no failure.
                 noted.get_or_init(|| message.to_owned());
             }
         };
@@ -85,33 +86,36 @@ impl Engine {
         Ok(Self { commands, thread: Mutex::new(Some(thread)), jobs: AtomicU64::new(1), pulse, panic })
     }
 
-    /// The message of the panic that ended the engine's thread. The engine takes jobs no more, and those it had are gone.
+    /// Message of the panic that ended the engine's thread. After the panic the engine takes no
+    /// jobs, and its previous jobs are lost.
     pub(crate) fn panic(&self) -> Option<&str> {
         self.panic.get().map(String::as_str)
     }
 
-    /// How long the device has been at work without ending any.
+    /// Time for which the device has been busy without ending a wave.
     pub(crate) fn silent_for(&self) -> Duration {
         self.pulse.silent_for()
     }
 
-    /// A name for a job.
+    /// A new id for a job.
     pub(crate) fn job_id(&self) -> u64 {
         self.jobs.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes a job on. What becomes of it comes through its `done`.
+    /// Submits a job. The outcome arrives through the job's `done` sender.
     pub(crate) fn submit(&self, job: EngineJob) {
-        // A closed engine drops the job, and with it the sender of its end.
+        // A closed engine drops the job together with its `done` sender, which the receiver
+        // notices.
         let _ = self.commands.send(Command::Job(Box::new(job)));
     }
 
-    /// Forgets a job; its lanes are free from the next wave on.
+    /// Cancels a job. Its lanes are left out from the next wave on.
     pub(crate) fn cancel(&self, id: u64) {
         let _ = self.commands.send(Command::Cancel(id));
     }
 
-    /// Waves that end from now on were cut because nothing more will come.
+    /// Marks the engine as draining. Partial waves are then recorded as cut because no more work
+    /// will come.
     pub(crate) fn drain(&self) {
         let _ = self.commands.send(Command::Drain);
     }

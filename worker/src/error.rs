@@ -1,10 +1,10 @@
-//! Why a worker cannot work at all. What goes wrong with a job goes to the server instead.
+//! Errors that stop a worker. A failure of a job goes to the server instead.
 
 use std::time::Duration;
 
 use cloakwork_device::DeviceError;
 
-/// Why a worker ended other than by being asked to.
+/// Why a worker ended without being asked to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
@@ -14,29 +14,29 @@ pub enum WorkerError {
     /// A thread could not be started.
     #[error("a thread could not be started: {0}")]
     Thread(#[from] std::io::Error),
-    /// An option that makes no sense.
+    /// An option has an invalid value.
     #[error("option {option}: {problem}")]
     Option {
-        /// Which one.
+        /// Name of the option.
         option: &'static str,
-        /// What is wrong, and what would be right.
+        /// Problem with the value, and a valid alternative.
         problem: String,
     },
-    /// The server refuses this worker; trying again would not help.
+    /// The server refuses this worker permanently, so that a retry would not help.
     #[error("the server refuses this worker: {message}")]
     Refused {
-        /// What the server said.
+        /// Message from the server.
         message: String,
     },
-    /// One of the threads that every job needs has ended.
+    /// A thread that every job needs has ended.
     #[error("{thread} panicked: {message}")]
     Panicked {
-        /// What the thread did.
+        /// Role of the thread.
         thread: &'static str,
-        /// The message of the panic.
+        /// Message of the panic.
         message: String,
     },
-    /// Jobs were still running when the grace time for a shutdown had passed. They were handed back.
+    /// Jobs were still running when the grace time of a shutdown had passed, and were handed back.
     #[error("{jobs} jobs were handed back: they did not end within {} s", .grace.as_secs_f32())]
     HandedBack {
         /// Number of jobs.

@@ -1,26 +1,26 @@
-//! Failures of jobs, as the server learns of them.
+//! Failures of jobs, as reported to the server.
 
 use cloakwork_proto::v1;
 
-/// How a job ended that has no result.
+/// Failure of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobFailure {
-    /// Stable code, as in docs/errors.
+    /// Stable reason code, as documented in docs/errors.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
-    /// Would another attempt have a chance?
+    /// Whether another attempt may succeed.
     pub(crate) retryable: bool,
-    /// The part of the key that proved wrong.
+    /// The corrupt part of the key, if the key is at fault.
     pub(crate) bad_key_part: Option<v1::Digest>,
 }
 
 impl JobFailure {
-    /// One that another attempt, here or elsewhere, may not share.
+    /// A failure that another attempt, on this or another worker, may not have.
     pub(crate) fn passing(reason: &'static str, message: impl ToString) -> Self {
         Self { reason, message: message.to_string(), retryable: true, bad_key_part: None }
     }
 
-    /// One that every attempt would share.
+    /// A failure that every attempt would have.
     pub(crate) fn lasting(reason: &'static str, message: impl ToString) -> Self {
         Self { reason, message: message.to_string(), retryable: false, bad_key_part: None }
     }

@@ -1,9 +1,9 @@
-//! Names of groups of jobs that may share a wave.
+//! Identifiers of groups of jobs that may share a wave.
 
 use bytes::Bytes;
 use cloakwork_params::{KeyId, SetId};
 
-/// Jobs that may share a wave: those of one opaque group, one key and one set.
+/// Identifies jobs that may share a wave: jobs of one opaque group, one key and one set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupId {
     pub(crate) group: Bytes,

@@ -1,4 +1,4 @@
-//! A job's inputs: decoded, checked, and written to the device when a row's turn comes.
+//! Inputs of a job: decoded and checked early, and written to the device when a row begins.
 
 use std::ops::Range;
 
@@ -12,9 +12,9 @@ use cloakwork_tfhe::{
     format::{CiphertextList, FormatError, ListForm, decode},
 };
 
-/// Ciphertexts of one input, block by block and row by row, in the form they came in.
+/// Ciphertexts of one input, block by block and row by row, in the form in which they arrived.
 pub(crate) trait Rows: Send {
-    /// Writes some ciphertexts to slots, expanded.
+    /// Expands a range of ciphertexts and writes them to slots.
     fn write(&self, range: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError>;
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum InputError {
     Bookkeeping { index: usize, what: &'static str, max: u32, got: u32 },
 }
 
-/// Decodes the bytes of an input and holds them to what the program says.
+/// Decodes an input and checks it against the program's declaration.
 pub(crate) fn read(
     bytes: &[u8],
     set: &'static ParameterSet,
@@ -96,7 +96,7 @@ impl From<EnvelopeError> for InputError {
     }
 }
 
-/// A word that devices take.
+/// A word type that devices accept.
 pub(crate) trait Wide: Torus {
     fn words(words: &[Self]) -> Words<'_>;
 }

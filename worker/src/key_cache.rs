@@ -1,4 +1,5 @@
-//! Keys on the device: loaded once, verified before use, kept while there is memory.
+//! Cache of keys on the device. A key is loaded once, verified before use, and kept while there is
+//! memory.
 
 mod remote;
 
@@ -20,36 +21,39 @@ use remote::RemoteKey;
 
 use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locked as _};
 
-/// Keys by group. Those that a job uses stay; of the others, the ones longest unused make room, companions first.
+/// Keys by group. Keys in use stay resident. Among unused keys, companions are evicted first, and
+/// within each kind the least recently used key is first.
 ///
-/// A companion is a key that no job needs: it takes what room there is, and makes room for any other.
+/// A companion is a key that no job needs. A companion may occupy free room only, and any other key
+/// may evict it.
 pub(crate) struct KeyCache {
     device: Arc<dyn Device>,
     budget: u64,
     entries: Mutex<Entries>,
-    /// Told when a key is no longer in use.
+    /// Notified when a key is no longer in use.
     freed: Notify,
-    /// Told when what is resident has changed.
+    /// Notified when the set of resident keys has changed.
     changed: Arc<Notify>,
-    /// Of loads that run.
+    /// Permits for concurrent loads.
     loads: Semaphore,
-    /// Keys that jobs need and that wait for room which companions take up.
+    /// Number of keys that jobs need and that wait for room which companions occupy.
     short: AtomicUsize,
-    /// Groups whose companion is not loaded before.
+    /// Groups whose companion must not be loaded before the given time.
     no_companions_before: Mutex<HashMap<GroupId, Instant>>,
 }
 
-/// Keys that are loaded at the same time: each takes all threads, and holds its parts beside what they become.
+/// Maximum number of concurrent loads. A load uses all threads, and holds the parts beside the
+/// expanded key.
 const LOADS_AT_ONCE: usize = 2;
-/// When a companion could not be had, none is tried for so long: each try keeps a job waiting.
-const PAUSE: Duration = Duration::from_secs(60);
+/// Pause after a failed load of a companion, because each attempt delays a job.
+const COMPANION_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
-/// What a key is held for. What comes first here goes first when there is too little room.
+/// Purpose of a resident key. The order of the variants is the order of eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Purpose {
-    /// Waves of another set, where it takes less time.
+    /// Companion, used for waves of another set where it is faster.
     Companion,
-    /// The jobs of its set.
+    /// Key that jobs of its own set need.
     Jobs,
 }
 
@@ -72,28 +76,28 @@ struct Resident {
     last_use: Mutex<(Purpose, u64)>,
 }
 
-/// How far loading a key has come.
+/// Progress of loading a key.
 enum Load {
     Queued,
     Running,
     Ended(Result<(), KeyFailure>),
 }
 
-/// Why a key was not loaded, and whether whoever asks next should try again.
+/// Why a key was not loaded, and whether the next caller should try again.
 #[derive(Clone)]
 struct KeyFailure {
     failure: JobFailure,
-    /// It could not be read, which may have been the fault of the lease that it was read under.
+    /// Whether reading failed, possibly because of the lease under which the key was read.
     unreadable: bool,
 }
 
-/// A key in use. It stays resident for as long as a lease on it lives.
+/// A lease on a key, which stays resident while the lease lives.
 pub(crate) struct KeyLease {
     key: Arc<Resident>,
     cache: Arc<KeyCache>,
 }
 
-/// What to load.
+/// A key to load.
 #[derive(Clone)]
 pub(crate) struct KeyRequest {
     pub(crate) group: GroupId,
@@ -102,7 +106,7 @@ pub(crate) struct KeyRequest {
     pub(crate) blobs: BlobReader,
 }
 
-/// What a caller has to do next.
+/// Next step of a caller.
 enum Step {
     Done(KeyLease),
     Wait(watch::Receiver<Load>),
@@ -124,9 +128,10 @@ impl KeyCache {
         }
     }
 
-    /// A lease on a key, loaded first if need be, and whether it was there already. Of several who ask for the same
-    /// key at once, one loads it and all wait. `waits` hears when this begins to wait for other jobs' keys, for the room
-    /// that they take up or for their loading, and when that is over.
+    /// Leases a key, and returns whether the key was already resident. A missing key is loaded
+    /// first. Of several concurrent callers for one key, one loads the key and all wait. `waits` is
+    /// called with true when this call begins to wait for keys of other jobs, and with false at the
+    /// end of that wait. The call waits for room that other keys occupy, or for their loading.
     pub(crate) async fn get(
         self: &Arc<Self>,
         request: &KeyRequest,
@@ -138,7 +143,8 @@ impl KeyCache {
             return Err(JobFailure::passing("WORKER_OUT_OF_MEMORY", message));
         }
         let mut resident = true;
-        // Until this has a lease, it goes on hearing of the load, which keeps others who wait for room away.
+        // The receiver lives until this call has a lease. Meanwhile, `load` does not notify the
+        // calls that wait for room, so that none of them evicts the key.
         let mut last_load = None;
         loop {
             let freed = self.freed.notified();
@@ -152,7 +158,8 @@ impl KeyCache {
                 Step::Wait(load) => (load, false),
                 Step::Load(sender) => {
                     let load = sender.subscribe();
-                    // On its own, so that it ends even if this job is taken away: others may be waiting.
+                    // The load runs in a task of its own, so that it ends even if this job is
+                    // cancelled. Other jobs may wait for the key.
                     tokio::spawn(self.clone().load(request.clone(), Purpose::Jobs, sender));
                     (load, true)
                 }
@@ -176,9 +183,10 @@ impl KeyCache {
         }
     }
 
-    /// The same for the key of a companion, if the device has a use for it, and it is there or there is room. Nobody waits for
-    /// one that another job loads, and none is taken while a key that jobs need waits for room. One that cannot be had is
-    /// no failure, unless its bytes are wrong.
+    /// Leases the key of a companion like [`Self::get`], but only if the device benefits from
+    /// companions. Returns `None` rather than wait for another job's load or for room. No companion
+    /// is leased while a key that jobs need waits for room. A load that fails also returns `None`,
+    /// unless the bytes of the key are corrupt.
     pub(crate) async fn companion(
         self: &Arc<Self>,
         request: &KeyRequest,
@@ -195,7 +203,7 @@ impl KeyCache {
             Step::Wait(_) | Step::Full { .. } => return Ok(None),
             Step::Load(sender) => sender,
         };
-        // Heard until there is a lease, as in `get`.
+        // The receiver lives until there is a lease, as in `get`.
         let mut load = sender.subscribe();
         tokio::spawn(self.clone().load(request.clone(), Purpose::Companion, sender));
         match outcome(&mut load, waits).await {
@@ -209,7 +217,7 @@ impl KeyCache {
                 let mut pauses = self.no_companions_before.locked();
                 let now = Instant::now();
                 pauses.retain(|_, until| now < *until);
-                pauses.insert(request.group.clone(), now + PAUSE);
+                pauses.insert(request.group.clone(), now + COMPANION_RETRY_PAUSE);
                 Ok(None)
             }
         }
@@ -219,7 +227,7 @@ impl KeyCache {
         self.no_companions_before.locked().get(group).is_some_and(|until| Instant::now() < *until)
     }
 
-    /// Does a key that jobs need wait for room which companions take up?
+    /// Whether a key that jobs need waits for room which companions occupy.
     fn is_short(&self) -> bool {
         self.short.load(Ordering::Acquire) > 0
     }
@@ -282,12 +290,14 @@ impl KeyCache {
         drop(turn);
         let result = self.keep(&request, purpose, loaded);
         sender.send_replace(Load::Ended(result));
-        // Those whom it was loaded for come first: nobody else hears that it may make room before they have it, or are gone.
+        // `closed` returns when every caller of this load has its lease or is gone. Only then are
+        // the calls that wait for room notified, so that they cannot evict the key before its first
+        // use.
         sender.closed().await;
         self.freed.notify_waiters();
     }
 
-    /// What was loaded is there from now on; nothing is, if it was not.
+    /// Inserts a loaded key as resident, or removes the entry of a failed load.
     fn keep(
         &self,
         request: &KeyRequest,
@@ -314,7 +324,8 @@ impl KeyCache {
 }
 
 impl Entries {
-    /// One more user of a key that is there. What jobs have needed is no mere companion any more.
+    /// Leases a resident key. A companion that a job has needed counts as that job's key from then
+    /// on.
     fn lease(&mut self, cache: &Arc<KeyCache>, group: &GroupId, purpose: Purpose) -> Option<KeyLease> {
         let Some(Entry::Ready(key)) = self.by_group.get(group) else { return None };
         key.users.fetch_add(1, Ordering::AcqRel);
@@ -324,7 +335,7 @@ impl Entries {
         Some(KeyLease { key: key.clone(), cache: cache.clone() })
     }
 
-    /// Bytes that jobs in the hands of the device need, or that are loaded.
+    /// Bytes of keys in use by jobs, and of keys being loaded.
     fn needed_by_jobs(&self) -> u64 {
         let needed = |entry: &Entry| match entry {
             Entry::Loading { bytes, .. } => *bytes,
@@ -336,8 +347,9 @@ impl Entries {
         self.by_group.values().map(needed).sum()
     }
 
-    /// Takes unused keys out, companions first and the longest unused first, until what is left takes up at most `bytes`.
-    /// For a companion, none that jobs need goes. Nothing is taken out if that cannot be reached.
+    /// Removes unused keys until the rest takes at most `bytes`, companions first and then the
+    /// least recently used. A companion never evicts keys that jobs need. If the limit cannot be
+    /// reached, nothing is removed and the result is `None`.
     fn make_room(&mut self, bytes: u64, purpose: Purpose) -> Option<Vec<KeySlot>> {
         let size = |entry: &Entry| match entry {
             Entry::Loading { bytes, .. } => *bytes,
@@ -377,7 +389,8 @@ impl KeyLease {
         self.key.slot
     }
 
-    /// Does a key that jobs need wait for room which companions take up? Then a companion is to be let go.
+    /// Whether a key that jobs need waits for room which companions occupy. The lease on a
+    /// companion should then be dropped.
     pub(crate) fn is_wanted_back(&self) -> bool {
         self.cache.is_short()
     }
@@ -391,7 +404,7 @@ impl Drop for KeyLease {
     }
 }
 
-/// A key that jobs need waits for room for as long as this lives.
+/// Marks that a key which jobs need waits for room, as long as this guard lives.
 struct Short<'c>(&'c AtomicUsize);
 
 impl<'c> Short<'c> {

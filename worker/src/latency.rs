@@ -1,4 +1,4 @@
-//! Where a job's time went: a partition of it, on one clock.
+//! Latency record of a job: a partition of its time, measured on one clock.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -6,7 +6,7 @@ use cloakwork_device::WorkStats;
 use cloakwork_proto::v1::{CutCount, LatencyRecord, OperationTime, WaveCut, WaveRecord};
 use cloakwork_vectors::Times;
 
-/// Stages that a worker spends time in, but those within a wave.
+/// Stages of a worker outside of waves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     KeyLoad,
@@ -15,8 +15,8 @@ pub(crate) enum Stage {
     Store,
 }
 
-/// Gives every moment from the assignment on to one stage. Whoever advances it says what the time since the last
-/// advance was spent on.
+/// Attributes every moment since the assignment to one stage. The caller names the stage of the
+/// time since the last advance.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopwatch {
     start: Instant,
@@ -26,22 +26,22 @@ pub(crate) struct Stopwatch {
     fill_sum: f64,
 }
 
-/// A wave as one of its jobs sees it.
+/// A wave from the view of one of its jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaveShare {
     pub(crate) stats: WorkStats,
-    /// Bootstraps in it.
+    /// Number of bootstraps in the wave.
     pub(crate) width: u32,
-    /// Those of the job.
+    /// Number of the job's own bootstraps in the wave.
     pub(crate) own_width: u32,
-    /// Bootstraps that the engine would have liked.
+    /// Width that the engine would have preferred.
     pub(crate) preferred: u32,
     pub(crate) cut: WaveCut,
-    /// Was it bootstrapped under the companion's key?
+    /// Whether the wave used the companion's key.
     pub(crate) is_companion: bool,
 }
 
-/// Waves that a record lists one by one.
+/// Maximum number of waves that a record lists individually.
 const WAVES_MAX: usize = 64;
 
 impl Stopwatch {
@@ -49,7 +49,7 @@ impl Stopwatch {
         Self { start: now, until: now, record: LatencyRecord::default(), cuts: BTreeMap::new(), fill_sum: 0.0 }
     }
 
-    /// The time up to `now` was spent in `stage`.
+    /// Attributes the time up to `now` to `stage`.
     pub(crate) fn advance(&mut self, stage: Stage, now: Instant) {
         let nanos = self.pass(now);
         let record = &mut self.record;
@@ -61,8 +61,8 @@ impl Stopwatch {
         } += nanos;
     }
 
-    /// The job took part in a wave. What part of the wave's time is already accounted for, because another of the
-    /// job's waves ran at the same time, is not counted again.
+    /// Records that the job took part in a wave. Time of the wave that overlaps another of the
+    /// job's waves is counted once only.
     pub(crate) fn wave(&mut self, share: WaveShare) {
         let stats = share.stats;
         self.advance(Stage::WaveWait, stats.began);
@@ -88,7 +88,7 @@ impl Stopwatch {
         }
     }
 
-    /// The job's program on vectors was run, after it had waited for its turn.
+    /// Records the run of a program on vectors. The time before `began` counts as waiting.
     pub(crate) fn run(&mut self, began: Instant, ended: Instant, bootstraps: u64, times: &Times) {
         self.advance(Stage::WaveWait, began);
         self.record.other_compute_nanos += self.pass(ended);
@@ -101,7 +101,7 @@ impl Stopwatch {
         self.record.operations.extend(operations);
     }
 
-    /// The record, with the time up to `now` in `last`.
+    /// Finishes the record, and attributes the time up to `now` to `last`.
     pub(crate) fn finish(mut self, last: Stage, now: Instant) -> LatencyRecord {
         self.advance(last, now);
         let mut record = self.record;
@@ -113,7 +113,7 @@ impl Stopwatch {
         record
     }
 
-    /// Time since the last advance; none when `now` lies before it.
+    /// Time since the last advance, or 0 if `now` is earlier.
     fn pass(&mut self, now: Instant) -> u64 {
         let nanos = now.saturating_duration_since(self.until).as_nanos() as u64;
         self.until = self.until.max(now);
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Sum of the stages that a worker fills in.
+    /// Sum of the stages that a worker measures.
     fn sum(record: &LatencyRecord) -> u64 {
         record.key_load_nanos
             + record.fetch_nanos
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn overlapping_waves_add_up(waves in prop::collection::vec((0u64..50, 0u64..50, 0u64..100, 0u64..100), 0..80)) {
+        fn the_stages_of_overlapping_waves_add_up_to_the_wall_time(waves in prop::collection::vec((0u64..50, 0u64..50, 0u64..100, 0u64..100), 0..80)) {
             let start = Instant::now();
             let mut watch = Stopwatch::start(start);
             let mut now = start;

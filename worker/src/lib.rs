@@ -1,9 +1,11 @@
-//! The worker: takes leased jobs from a server, computes them in waves on a device, and hands the results in.
+//! The worker: takes leased jobs from a server, computes them in waves on a device, and commits the
+//! results.
 //!
-//! [`run`] is all of it, on an uplink to the server: the binary's is a connection, an embedded worker's the server itself.
-//! Inside, `agent` speaks the protocol, `key_cache` keeps evaluation keys on the device, `engine` gathers waves, and
-//! [`CpuDevice`] computes them, or the GPUs that `devices` finds. Jobs on vectors of approximate numbers go another way: `vectors` has their keys and computes
-//! them.
+//! [`run`] is the whole worker on an uplink to the server. The binary's uplink is a connection; an
+//! embedded worker's uplink is the server itself. Inside, `agent` speaks the protocol, `key_cache`
+//! keeps evaluation keys on the device, and `engine` gathers waves. The waves run on a
+//! [`CpuDevice`], or on the GPUs that `devices` finds. Jobs on vectors of approximate numbers take
+//! a separate path: `vectors` loads their keys and computes them.
 
 #![forbid(unsafe_code)]
 
@@ -44,17 +46,19 @@ pub use self::{
     secret_file::warn_if_exposed,
 };
 
-/// Runs a worker on the CPU until `shutdown`, or until the server refuses it for good.
+/// Runs a worker on the CPU until `shutdown`, or until the server refuses the worker permanently.
 pub async fn run(options: Options, uplink: Uplink, shutdown: CancellationToken) -> Result<(), WorkerError> {
     options.check()?;
     let device = devices::open_cpu(options.threads, options.pin_threads)?;
     run_on(device, options, uplink, shutdown).await
 }
 
-/// As [`run`], on a device of the caller's choice. The device proves itself first.
+/// Runs a worker like [`run`], on a device of the caller's choice. The device must pass its
+/// self-test first.
 ///
-/// The worker ends when the device is lost, or when a thread panics that all jobs need. It hands in no failures then: the
-/// server sees the worker go, and gives its jobs to others under suspicion, so that a job that kills workers is found.
+/// The worker ends when the device is lost, or when a thread panics that all jobs need. The worker
+/// then commits no failures. The server notices that the worker is gone and gives its jobs to other
+/// workers, marked as suspects. In this way a job that kills workers is found.
 pub async fn run_on(
     device: Arc<dyn Device>,
     options: Options,
@@ -69,20 +73,21 @@ pub async fn run_on(
     let result = tokio::select! {
         result = agent.run(shutdown) => result,
         problem = broken(&agent) => {
-            // Dropping the agent would wait for threads that may wait for a lost device for ever. The process is about to end.
+            // Dropping the agent joins threads that may block forever on a lost device. The process
+            // is about to end, so the agent is leaked.
             std::mem::forget(agent);
             return Err(problem);
         }
     };
-    // The last owner waits for the threads of the engine and the device.
+    // Dropping the last reference joins the threads of the engine and the device.
     let _ = tokio::task::spawn_blocking(move || drop(agent)).await;
     result
 }
 
-/// How often a worker looks whether its device and its threads are still there.
+/// Interval between checks that the device and the worker's threads are alive.
 const BROKEN_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Returns when the worker can compute no more, and says why.
+/// Returns the reason when the worker can compute no more.
 async fn broken(agent: &Agent) -> WorkerError {
     loop {
         if let Some(problem) = agent.broken() {

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Takes a lock whatever became of those who held it before. What our locks guard is changed in single steps, so that a
-/// panic leaves nothing half done.
+/// Locks a mutex even if it is poisoned. Code under our locks changes the guarded data in single
+/// steps, so that a panic leaves no change incomplete.
 pub(crate) trait Locked<T> {
-    /// The guard.
+    /// Locks the mutex.
     fn locked(&self) -> MutexGuard<'_, T>;
 }
 

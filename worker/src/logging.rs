@@ -1,7 +1,7 @@
 //! Log lines of a process, on standard error. The server and the worker start their logs here.
 //!
-//! Each event becomes exactly one line, whatever values it has (`line`). Events that repeat are limited by kind
-//! (`repeats`), so that no peer can fill a disk with them.
+//! Each event becomes exactly one line, regardless of its values (`line`). Repeated events are
+//! limited by kind (`repeats`), so that no peer can fill a disk with them.
 
 mod line;
 mod repeats;
@@ -31,27 +31,29 @@ use self::{
     repeats::{Limit, PERIOD, Repeats},
 };
 
-/// What a line looks like.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people. On a terminal, warnings and errors have a colour.
+    /// Text for people. On a terminal, warnings and errors have a colour.
     Text,
-    /// For programs: one JSON object.
+    /// One JSON object per line, for programs.
     Json,
 }
 
-/// The log of this process. When it is dropped, it says what was left out since the last summary.
+/// The log of this process. On drop, the log reports the events that were suppressed since the last
+/// summary.
 #[derive(Debug)]
 #[must_use]
 pub struct Logging(Arc<Repeats>);
 
 static REPEATS: OnceLock<Arc<Repeats>> = OnceLock::new();
 
-/// Starts the log of the whole process. `None` where the process has one already, as tests do.
+/// Starts the log of the whole process. Returns `None` if the process has one already, as in tests.
 pub fn start(filter: EnvFilter, format: Format) -> Option<Logging> {
     let repeats = Arc::new(Repeats::new(Instant::now()));
     let colour = format == Format::Text && io::stderr().is_terminal();
-    // Colours come from `Lines`: in its input, an escape sequence can only stem from a value.
+    // `Lines` adds the colours. In its input, an escape sequence can therefore only come from a
+    // value.
     let lines = fmt::layer().with_ansi(false).with_writer(Lines { to: io::stderr, format, colour });
     let lines = match format {
         Format::Text => lines.boxed(),
@@ -67,7 +69,8 @@ pub fn start(filter: EnvFilter, format: Format) -> Option<Logging> {
     let summaries = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
         loop {
             std::thread::sleep(PERIOD);
-            // A panic costs one summary. Without the thread, nobody would hear of left out lines any more.
+            // A panic costs one summary. Without the catch, the thread would end, and suppressed
+            // lines would no longer be reported.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| watched.summarise(Instant::now()))) {
                 tracing::error!(cause = panic_message(&*panic), "the summary of left out lines panicked");
             }
@@ -79,12 +82,12 @@ pub fn start(filter: EnvFilter, format: Format) -> Option<Logging> {
     Some(Logging(repeats))
 }
 
-/// Which events are logged: those that the filter lets through, as long as there are not too many of their kind.
+/// The log's filter: events that `filter` admits, within the limit of their kind.
 fn limited(filter: EnvFilter, repeats: Arc<Repeats>) -> impl Filter<Registry> {
     filter.and(Limit(repeats))
 }
 
-/// How many events this process has left out of its log, for each of [`SOURCES`].
+/// Number of events that this process has suppressed, for each of [`SOURCES`].
 pub fn suppressed() -> [u64; SOURCES.len()] {
     REPEATS.get().map_or([0; SOURCES.len()], |repeats| repeats.suppressed())
 }
@@ -102,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_below_the_level_of_the_filter_are_not_made_at_all() {
+    fn the_level_of_the_filter_is_the_hint_for_callsites() {
         for (level, hint) in [("info", LevelFilter::INFO), ("warn,h2=debug", LevelFilter::DEBUG)] {
             let filter = limited(EnvFilter::new(level), Arc::new(Repeats::new(Instant::now())));
             assert_eq!(filter.max_level_hint(), Some(hint), "{level}");

@@ -1,5 +1,5 @@
-//! What a worker tells Prometheus of its GPUs. Labels are a GPU's number and place, and text of this file: nothing that a
-//! client sends makes a series.
+//! Prometheus metrics of a worker's GPUs. Labels are a GPU's number and place, and fixed text of
+//! this file. No input from a client creates a series.
 
 mod port;
 
@@ -10,10 +10,10 @@ use cloakwork_cuda::{
     sensors::{self, LIMITS, Reading, Sensors},
 };
 
-/// GPUs and what reads their sensors.
+/// GPUs and the reader of their sensors.
 pub(crate) struct Metrics {
     gpus: Vec<Description>,
-    /// None where there is nothing to read.
+    /// `None` if no sensors can be read.
     sensors: Option<Arc<dyn Sensors>>,
 }
 
@@ -25,7 +25,7 @@ struct Row {
     value: fn(&Description, &Reading) -> Option<f64>,
 }
 
-const ROWS: [Row; 9] = [
+const GPU_METRICS: [Row; 9] = [
     Row {
         name: "cloakwork_gpu_busy_ratio",
         kind: "gauge",
@@ -85,7 +85,7 @@ const ROWS: [Row; 9] = [
 const LIMITED: &str = "cloakwork_gpu_limited";
 
 impl Metrics {
-    /// Of these GPUs. Where their sensors cannot be read, the log says why, once.
+    /// Opens the sensors of GPUs. If they cannot be read, the log gives the reason once.
     pub(crate) fn open(gpus: Vec<Description>) -> Self {
         let sensors = if gpus.is_empty() { Err("no GPU is used".to_owned()) } else { sensors::open(&gpus) };
         if let Err(error) = &sensors {
@@ -94,7 +94,8 @@ impl Metrics {
         Self { gpus, sensors: sensors.ok() }
     }
 
-    /// Answers scrapes at an address, until the process ends. The address with its port, where 0 stood for any.
+    /// Serves scrapes at an address until the process ends. Returns the bound address, where port 0
+    /// is replaced by the port in use.
     pub(crate) fn serve(self, address: SocketAddr) -> io::Result<SocketAddr> {
         port::serve(address, move || self.page())
     }
@@ -105,7 +106,7 @@ impl Metrics {
         let readings: Vec<Reading> = self.gpus.iter().map(|gpu| sensors.read(gpu)).collect();
         let gpus = || self.gpus.iter().zip(&readings).enumerate();
         let mut page = String::new();
-        for Row { name, kind, help, value } in &ROWS {
+        for Row { name, kind, help, value } in &GPU_METRICS {
             let values = gpus().filter_map(|(number, (gpu, reading))| {
                 Some(format!("{name}{{gpu=\"{number}\",place=\"{}\"}} {}\n", gpu.place, value(gpu, reading)?))
             });
@@ -125,7 +126,7 @@ impl Metrics {
     }
 }
 
-/// A metric's lines, unless there are no values.
+/// Appends a metric with its samples, unless there are none.
 fn metric(page: &mut String, name: &str, kind: &str, help: &str, values: impl Iterator<Item = String>) {
     let values: String = values.collect();
     if !values.is_empty() {

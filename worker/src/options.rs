@@ -1,4 +1,4 @@
-//! How a worker shall run.
+//! Options of a worker.
 
 use std::time::Duration;
 
@@ -6,34 +6,36 @@ use cloakwork_proto::{is_deceptive, printable};
 
 use crate::WorkerError;
 
-/// How a worker shall run. [`Options::default`] suits a machine that does nothing else.
+/// Options of a worker. [`Options::default`] suits a machine that does nothing else.
 #[derive(Clone)]
 pub struct Options {
-    /// Number of the worker process; a random one where absent. No two processes may have the same.
+    /// Id of the worker process; random if absent. Two processes must not have equal ids.
     pub id: Option<u128>,
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
     /// Pool that the worker belongs to.
     pub pool: String,
-    /// Token to show to the server.
+    /// Token that the worker sends to the server.
     pub token: Option<String>,
-    /// Compute threads.
+    /// Number of compute threads.
     pub threads: usize,
-    /// Keep each of them on a processor of its own.
+    /// Whether each compute thread is pinned to a processor of its own.
     pub pin_threads: bool,
     /// Memory for expanded keys, in bytes.
     pub key_memory: u64,
-    /// Memory for ciphertexts under way, in bytes.
+    /// Memory for ciphertexts in computation, in bytes.
     pub arena_memory: u64,
-    /// Memory for jobs on vectors, in bytes: their keys, the matrices of bootstraps, and what is computed on. None, and the
-    /// worker takes no such jobs.
+    /// Memory for jobs on vectors, in bytes: their keys, the matrices of bootstraps, and the values
+    /// in computation. With 0, the worker takes no such jobs.
     pub vector_memory: u64,
-    /// Memory for inputs and outputs of jobs, in bytes. A quarter is kept for jobs that need at most a 64th of it; one
-    /// that needs more than the rest has the rest to itself.
+    /// Memory for inputs and outputs of jobs, in bytes. A quarter is kept for jobs that need at
+    /// most a 64th of it. The other jobs share the rest, and a job that needs more than the rest is
+    /// refused.
     pub job_memory: u64,
-    /// Jobs that the worker holds at most.
+    /// Maximum number of jobs that the worker holds.
     pub jobs_max: usize,
-    /// How long jobs may go on when the worker is asked to stop, before they are handed back.
+    /// Time for which jobs may go on after the worker is asked to stop, before they are handed
+    /// back.
     pub grace: Duration,
 }
 
@@ -57,7 +59,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Refuses what could not work.
+    /// Refuses invalid values.
     pub(crate) fn check(&self) -> Result<(), WorkerError> {
         let zero = |option, value: u64| match value {
             0 => Err(WorkerError::Option { option, problem: "it must be at least 1".to_owned() }),
@@ -80,7 +82,7 @@ impl Options {
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the token.
+        // The token is secret and left out.
         let Self {
             id,
             name,

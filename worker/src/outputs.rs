@@ -1,4 +1,4 @@
-//! A job's outputs: filled row by row, then encoded.
+//! Outputs of a job: filled row by row, then encoded.
 
 use cloakwork_circuit::Output;
 use cloakwork_device::{Arena, Device, DeviceError, WordsMut};
@@ -15,7 +15,7 @@ pub(crate) enum OutputList {
 }
 
 impl OutputList {
-    /// Room for so many ciphertexts.
+    /// A list of `count` zero ciphertexts.
     pub(crate) fn new(set: &ParameterSet, count: usize) -> Self {
         match set.torus {
             TorusWidth::U32 => Self::U32(LweList::zeros(set.input_dimension(), count)),
@@ -23,7 +23,7 @@ impl OutputList {
         }
     }
 
-    /// Takes a ciphertext from a slot.
+    /// Reads a ciphertext from a slot into place `at`.
     pub(crate) fn read(&mut self, at: usize, device: &dyn Device, arena: Arena, slot: u32) -> Result<(), DeviceError> {
         match self {
             Self::U32(list) => device.read(arena, &[slot], WordsMut::U32(list.get_mut(at))),
@@ -31,7 +31,7 @@ impl OutputList {
         }
     }
 
-    /// The envelope that goes back, of an output of these blocks.
+    /// Encodes the list as an envelope. `blocks` describes the blocks of one row.
     pub(crate) fn encode(self, set: &ParameterSet, key_id: KeyId, blocks: &[Output]) -> Result<Vec<u8>, FormatError> {
         match self {
             Self::U32(list) => bytes(list, set, key_id, blocks),

@@ -1,4 +1,4 @@
-//! Programs as the worker runs them: checked and lowered once, remembered while there is room.
+//! Cache of programs, each checked and lowered once.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use tokio::{sync::OnceCell, task::spawn_blocking};
 
 use crate::{engine::Plan, locked::Locked as _};
 
-/// What jobs need of a program: what it takes, and what it was lowered to.
+/// A lowered program: its set, its inputs and its plan.
 #[derive(Clone)]
 pub(crate) struct Lowered {
     pub(crate) set: &'static ParameterSet,
@@ -26,16 +26,17 @@ impl Lowered {
         Self { set, inputs, plan: Arc::new(Plan::new(program.lower(goal))) }
     }
 
-    /// Bytes that it takes up, roughly.
+    /// Approximate bytes that the program occupies.
     fn bytes(&self) -> usize {
         let inputs = self.inputs.iter().map(|input| size_of::<Input>() + input.name.len());
         inputs.sum::<usize>() + self.plan.bytes()
     }
 }
 
-/// The latest programs.
+/// An LRU cache of programs.
 ///
-/// What comes of a program depends on nothing but its bytes, so that tenants may share it.
+/// A lowered program depends on the program's bytes and the goal only, so that tenants may share
+/// it.
 #[derive(Default)]
 pub(crate) struct Programs(Mutex<Remembered>);
 
@@ -50,15 +51,17 @@ struct Entry {
     last_use: u64,
 }
 
-/// What all remembered plans may take up. One that takes more by itself is remembered alone.
+/// Maximum bytes of all cached plans. A larger plan is cached alone.
 const REMEMBERED_BYTES: usize = 64 << 20;
-/// Programs that are remembered, however small.
+/// Maximum number of cached programs, however small.
 const REMEMBERED_MAX: usize = 1024;
-/// A program of up to so many bootstraps is lowered in less than a millisecond; others, where nobody waits behind them.
-const SHORT_BOOTSTRAPS: u64 = 512;
+/// Programs up to this number of bootstraps take less than a millisecond to lower. Larger programs
+/// are lowered on a blocking thread, where they delay no other task.
+const INLINE_LOWERING_BOOTSTRAPS: u64 = 512;
 
 impl Programs {
-    /// The program of these bytes, lowered. Of several who ask for the same one, one lowers it and all wait.
+    /// The lowered program of these bytes. Of several concurrent callers for one program, one
+    /// lowers the program and all wait.
     pub(crate) async fn get(&self, bytes: &Bytes, goal: Goal) -> Result<Lowered, ProgramError> {
         let id = ProgramId(*blake3::hash(bytes).as_bytes());
         let cell = self.0.locked().entry((id, goal));
@@ -68,7 +71,7 @@ impl Programs {
 
 async fn lower(bytes: Bytes, goal: Goal) -> Result<Lowered, ProgramError> {
     let program = Program::decode(&bytes, &LIMITS)?;
-    let is_short = program.bootstraps_max() <= SHORT_BOOTSTRAPS;
+    let is_short = program.bootstraps_max() <= INLINE_LOWERING_BOOTSTRAPS;
     if is_short {
         return Ok(Lowered::new(&program, goal));
     }
@@ -80,7 +83,8 @@ async fn lower(bytes: Bytes, goal: Goal) -> Result<Lowered, ProgramError> {
 }
 
 impl Remembered {
-    /// The place of a program, made if it has none. The longest unused make room.
+    /// The cache entry of a program, created if necessary. The least recently used entries are
+    /// evicted.
     fn entry(&mut self, key: (ProgramId, Goal)) -> Arc<OnceCell<Lowered>> {
         self.clock += 1;
         let last_use = self.clock;
@@ -108,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// A lookup of its input, as often as asked for.
+    /// A program that applies a table to its input `lookups` times.
     fn program(lookups: usize) -> Bytes {
         named("x", lookups)
     }
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_longest_unused_are_forgotten() {
+    async fn the_least_recently_used_programs_are_evicted() {
         let programs = Programs::default();
         let first = programs.get(&program(1), Goal::Work).await.expect("a program");
         for lookups in 2..REMEMBERED_MAX + 10 {
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_count_as_what_programs_take_up() {
+    async fn names_of_inputs_count_towards_the_size_of_a_program() {
         let programs = Programs::default();
         for number in 0..200 {
             let name = format!("{number}{}", "x".repeat(1_000_000));

@@ -1,14 +1,15 @@
-//! Whether an engine still ends what it begins.
+//! Liveness of an engine: whether it still ends the work that it begins.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-/// Told whenever something has ended or the first has begun, a wave or a step; asked by whoever reports.
+/// The engine calls `beat` whenever a wave or step has ended, or the first has begun. The agent's
+/// report reads the time since then.
 pub(crate) struct Pulse {
     origin: Instant,
-    /// Microseconds from the origin to the last beat, and one; 0 while there is nothing to do.
+    /// Microseconds from the origin to the last beat, plus one; 0 while the engine is idle.
     last: AtomicU64,
 }
 

@@ -2,10 +2,10 @@
 
 use std::{io, path::Path};
 
-/// Warns of a secret that other users of the machine may read or change.
+/// Warns if other users of the machine may read or change a secret.
 ///
-/// Not an error: some systems hand secrets to a process in files of such a mode, in a directory that nobody else can
-/// enter. A file that is missing is reported by whoever reads it.
+/// The exposure is not an error. Some systems hand secrets to a process in files of such a mode, in
+/// a directory that no other user can enter. A missing file is reported by the code that reads it.
 pub fn warn_if_exposed(setting: &str, file: &Path) {
     if is_exposed(file).unwrap_or(false) {
         let file = file.display().to_string();
@@ -13,10 +13,11 @@ pub fn warn_if_exposed(setting: &str, file: &Path) {
     }
 }
 
-/// Whether users other than the owner and the group may read a file, or users other than the owner may write it.
+/// Whether users other than the owner and the group may read a file, or users other than the owner
+/// may write it.
 ///
-/// Group members may read: service managers hand secrets to a service through its group. False on systems without such
-/// modes.
+/// Group members may read, because service managers hand secrets to a service through its group.
+/// False on systems without such modes.
 fn is_exposed(path: &Path) -> io::Result<bool> {
     let metadata = std::fs::metadata(path)?;
     #[cfg(unix)]
@@ -33,7 +34,7 @@ mod tests {
     use crate::logging::test_log::log_of;
 
     #[test]
-    fn a_secret_is_warned_of_where_others_may_read_it_or_its_group_may_write_it() {
+    fn a_secret_that_others_may_read_or_the_group_may_write_causes_a_warning() {
         let path = std::env::temp_dir().join(format!("cloakwork-secret-file-{}", std::process::id()));
         fs::write(&path, "secret").expect("a file");
         let modes = [0o600, 0o400, 0o640, 0o644, 0o604, 0o660, 0o602];

@@ -12,14 +12,14 @@ use cloakwork_device::{
 };
 use cloakwork_params::{ParameterSet, table::SETS};
 
-/// Bootstraps that fill a wave.
-pub(crate) const WIDTH: usize = 16;
-/// For whatever should take no time at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Number of bootstraps that fill a wave.
+pub(crate) const WAVE_WIDTH: usize = 16;
+/// Upper bound of waits that should end immediately.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct TestDevice {
     slots: u32,
-    /// What waves are said to have taken.
+    /// Time curve that the device reports.
     curve: Vec<CurvePoint>,
     state: Mutex<State>,
     changed: Condvar,
@@ -28,28 +28,28 @@ pub(crate) struct TestDevice {
 #[derive(Default)]
 struct State {
     numbers: u64,
-    /// Waves that the test has not looked at.
+    /// Waves that the test has not read yet.
     fresh: VecDeque<BTreeMap<u64, usize>>,
-    /// Keys of all waves, and whether there is memory for another one.
+    /// Keys of all waves so far.
     keys: Vec<KeySlot>,
     refuses_keys: bool,
     running: VecDeque<u64>,
     /// Waves that have ended, and whether there was memory for them.
     ended: HashMap<u64, bool>,
-    /// Memory for slots below this.
+    /// Number of slots that have memory, in every arena.
     memory: Option<u32>,
-    /// And none for arenas from this number on.
+    /// Number of the first arena without any memory.
     dry_from: Option<u64>,
     waker: Option<Waker>,
 }
 
 impl TestDevice {
-    /// One whose arenas have so many slots.
+    /// A device whose arenas have `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
         Self::with_curve(slots, Vec::new())
     }
 
-    /// One that has measured something.
+    /// A device that reports the given time curve.
     pub(crate) fn with_curve(slots: u32, curve: Vec<CurvePoint>) -> Self {
         Self { slots, curve, state: Mutex::default(), changed: Condvar::new() }
     }
@@ -59,39 +59,39 @@ impl TestDevice {
         self.state().keys.clone()
     }
 
-    /// Has no memory for keys any more.
+    /// From now on, refuses keys for lack of memory.
     pub(crate) fn refuse_keys(&self) {
         self.state().refuses_keys = true;
     }
 
-    /// The next wave, once it is submitted: its lanes by their constant.
+    /// Waits for the next wave. Returns the number of its lanes by their constant.
     pub(crate) fn next_wave(&self) -> BTreeMap<u64, usize> {
-        self.wave_within(PATIENCE).expect("a wave comes")
+        self.wave_within(WAIT_TIMEOUT).expect("a wave comes")
     }
 
-    /// The same, if one is submitted in that time.
+    /// The next wave, if one is submitted within `time`.
     pub(crate) fn wave_within(&self, time: Duration) -> Option<BTreeMap<u64, usize>> {
         let waited = self.changed.wait_timeout_while(self.state(), time, |state| state.fresh.is_empty());
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.fresh.pop_front()
     }
 
-    /// Ends the oldest of the running waves.
+    /// Ends the oldest running wave.
     pub(crate) fn end_oldest(&self) {
         self.end(true);
     }
 
-    /// Has no memory for the oldest of the running waves.
+    /// Ends the oldest running wave with an out-of-memory error.
     pub(crate) fn refuse_oldest(&self) {
         self.end(false);
     }
 
-    /// Has no memory for any slot from this one on.
+    /// Leaves memory for the slots below `slots` only.
     pub(crate) fn leave(&self, slots: u32) {
         self.state().memory = Some(slots);
     }
 
-    /// Has no memory for arenas that are made from now on.
+    /// Leaves no memory for arenas that are created from now on.
     pub(crate) fn leave_none_to_later_arenas(&self) {
         let number = self.number();
         self.state().dry_from = Some(number);
@@ -136,8 +136,8 @@ impl Device for TestDevice {
             name: "test".to_owned(),
             sets: SETS.iter().collect(),
             units: 1,
-            tile: WIDTH,
-            width_max: WIDTH,
+            tile: WAVE_WIDTH,
+            width_max: WAVE_WIDTH,
             curve: self.curve.clone(),
         }
     }

@@ -1,4 +1,4 @@
-//! Jobs on vectors of approximate numbers: what the worker keeps for them, and how its memory is shared out.
+//! Support for jobs on vectors of approximate numbers, and the division of its memory.
 
 mod keys;
 
@@ -24,14 +24,15 @@ pub(crate) struct Vectors {
     pub(crate) keys: Arc<VectorKeys>,
     shares: Shares,
     threads: usize,
-    /// Sets that this machine has got a known answer right under.
+    /// Sets that have passed the self-test on this machine.
     proven: Mutex<Vec<&'static CkksSet>>,
     pulse: Arc<Pulse>,
-    /// One program is planned at a time: many at once would take the processors from whatever is to be told the server in time.
+    /// Limits planning to one program at a time. Many at once would take the processors from tasks
+    /// that have to report to the server in time.
     planning: Arc<Semaphore>,
 }
 
-/// Who has which part of the memory for vectors.
+/// Division of the memory for vectors, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shares {
     keys: u64,
@@ -39,18 +40,18 @@ struct Shares {
     values: u64,
 }
 
-/// Work after which another key's jobs are next, in millions of multiplications: some bootstraps of a whole vector, which take
-/// longer than a key's way from the server.
-const TURN: u64 = 1 << 18;
+/// Work after which the jobs of another key are next, in millions of multiplications. The value
+/// equals a few bootstraps of a full vector, which take longer than loading a key from the server.
+const KEY_TURN_WORK: u64 = 1 << 18;
 
 impl Shares {
-    /// Of a bootstrap of a whole vector in five stages, with a medium key: 4.8 GiB are keys, 1.7 matrices, and less than 1 is
-    /// worked on.
+    /// Shares for `bytes` bytes. A bootstrap of a full vector in five stages, with a medium key,
+    /// needs 4.8 GiB for keys, 1.7 for matrices, and less than 1 for values.
     fn of(bytes: u64) -> Self {
         Self { keys: bytes / 8 * 5, matrices: bytes / 4, values: bytes / 8 }
     }
 
-    /// Refuses a program that would need more than there ever is.
+    /// Refuses a program that needs more than a share's whole memory.
     fn check(self, program: &Program, key_bytes: u64, threads: usize) -> Result<(), JobFailure> {
         let bootstraps = program.steps().iter().filter_map(|step| match step.action {
             Action::Bootstrap(_, kind) => Some(kind.matrix_bytes(program.set())),
@@ -73,7 +74,8 @@ impl Shares {
 }
 
 impl Vectors {
-    /// With so much memory; none where that is nothing. `changed` is told when there is news for the server.
+    /// Starts the engine with the given memory; `None` for 0 bytes. `changed` is notified when the
+    /// next report to the server is due early.
     pub(crate) fn start(memory: u64, threads: usize, changed: &Arc<Notify>) -> std::io::Result<Option<Self>> {
         if memory == 0 {
             return Ok(None);
@@ -82,21 +84,21 @@ impl Vectors {
         let matrices = Arc::new(Matrices::new(usize::try_from(shares.matrices).unwrap_or(usize::MAX), threads));
         let pulse = Arc::<Pulse>::default();
         let beats = pulse.clone();
-        let engine = Engine::start(threads, TURN, matrices, move |is_busy| beats.beat(is_busy))?;
+        let engine = Engine::start(threads, KEY_TURN_WORK, matrices, move |is_busy| beats.beat(is_busy))?;
         let keys = Arc::new(VectorKeys::new(shares.keys, threads, changed.clone()));
         let (proven, planning) = (Mutex::default(), Arc::new(Semaphore::new(1)));
         Ok(Some(Self { engine, keys, shares, threads, proven, pulse, planning }))
     }
 
-    /// Computes known answers. Each lets `changed` know, for the server to be told of its sets without waiting for the others. It
-    /// blocks.
+    /// Runs the self-test, which blocks. Each passed set notifies `changed`, so that the server
+    /// learns of the set without waiting for the rest.
     pub(crate) fn prove(&self, changed: &Notify) {
         let began = Instant::now();
         let proven = |set| {
             self.proven.locked().push(set);
             changed.notify_one();
         };
-        // One that panics has proven nothing either.
+        // A self-test that panics has proven nothing.
         let refused = match catch_unwind(AssertUnwindSafe(|| self_test(self.threads, proven))) {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
@@ -112,16 +114,17 @@ impl Vectors {
         }
     }
 
-    /// Sets that jobs may have.
+    /// Sets that the worker accepts jobs for.
     pub(crate) fn sets(&self) -> Vec<&'static CkksSet> {
         self.proven.locked().clone()
     }
 
-    /// Plans a program when its turn comes: a few bytes may be one that takes long.
+    /// Plans a program, one at a time: even a program of a few bytes may take long to plan.
     pub(crate) async fn plan(&self, bytes: Bytes) -> Result<Program, JobFailure> {
         let turn = self.planning.clone().acquire_owned().await.expect("nobody closes it");
         let plan = move || {
-            // Not before the end: the job that wants it may be gone by then.
+            // The permit is held until planning ends, even if the requesting job is gone by that
+            // time.
             let _turn = turn;
             Program::decode(&bytes, &LIMITS)
         };
@@ -130,34 +133,35 @@ impl Vectors {
         planned.map_err(|error| JobFailure::lasting("PROGRAM_INVALID", error))
     }
 
-    /// Refuses what this worker does not compute, with a key of these parts.
+    /// Refuses a program that this worker cannot compute with a key of these parts.
     pub(crate) fn check(&self, program: &Program, parts: &[v1::Digest]) -> Result<(), JobFailure> {
         let set = program.set();
         if !self.proven.locked().iter().any(|proven| proven.id == set.id) {
             let message = format!("this worker has not proved itself under {}", set.name);
             return Err(JobFailure::passing("SET_NOT_SERVED", message));
         }
-        // With its masks, it is more than twice as long as it is stored: what has no room even so is not begun.
+        // With its masks, a key takes more than twice its stored size. A key that exceeds the
+        // memory at twice its stored size is refused early.
         let stored: u64 = parts.iter().map(|part| part.size_bytes).fold(0, u64::saturating_add);
         self.shares.check(program, stored.saturating_mul(2), self.threads)
     }
 
-    /// Takes a job on.
+    /// Submits a job.
     pub(crate) fn submit(&self, job: Job<GroupId>) {
         self.engine.submit(job);
     }
 
-    /// For how long it has computed without ending a step.
+    /// Time for which the engine has computed without ending a step.
     pub(crate) fn silent_for(&self) -> Duration {
         self.pulse.silent_for()
     }
 
-    /// Has the engine's thread ended? Jobs would wait for it for ever.
+    /// Whether the engine's thread has ended. Jobs would otherwise wait for it forever.
     pub(crate) fn has_died(&self) -> bool {
         self.engine.has_died()
     }
 
-    /// Gives up jobs that wait and that nobody wants any more.
+    /// Gives up waiting jobs that were cancelled.
     pub(crate) fn forget_cancelled(&self) {
         self.engine.forget_cancelled();
     }
@@ -170,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// A bootstrap of all numbers of a real set.
+    /// A program that bootstraps a full vector under a real set.
     fn bootstrap(stages: u32) -> Program {
         let size = wire::operation::bootstrap::Size::Medium.into();
         let message = wire::Program {
@@ -194,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_memory_is_enough_for_the_usual_bootstrap() {
+    fn the_default_memory_suffices_for_a_bootstrap_in_five_stages() {
         let shares = Shares::of(8 << 30);
         assert!(shares.keys + shares.matrices + shares.values <= 8 << 30);
         let program = bootstrap(5);
         for threads in [1, 2, 64, 256] {
             shares.check(&program, 4922 << 20, threads).expect("room, however many threads there are");
         }
-        assert!(program.cost().work * 4 < TURN, "{} in a turn of {TURN}", program.cost().work);
+        assert!(program.cost().work * 4 < KEY_TURN_WORK, "{} in a turn of {KEY_TURN_WORK}", program.cost().work);
         let refused = shares.check(&bootstrap(3), 0, 2).expect_err("its matrices take more than twice as much");
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.message.contains("matrices"), "{refused:?}");
         Shares::of(24 << 30).check(&bootstrap(3), 8374 << 20, 2).expect("room");

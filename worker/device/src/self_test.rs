@@ -2,8 +2,8 @@
 //!
 //! The vectors were made once, by `examples/vectors.rs`, on parameter sets that provide no
 //! security. Their big key has a single 1 bit, in the first place. The phase of a result is
-//! therefore its body minus its first word. Anyone can check the phase, and no secret key comes near a
-//! device. The small key is an ordinary random key.
+//! therefore its body minus its first word. Anyone can check the phase, and no secret key comes
+//! near a device. The small key is an ordinary random key.
 //!
 //! The test verifies sums of slots bit by bit, and tables by phases within the bound. A ramp table
 //! reveals the phase after the key switch and the modulus switch, as the exact exponent of the

@@ -1,4 +1,4 @@
-//! The stream to the server: opened again whenever it breaks, while the jobs go on.
+//! The report stream to the server. The worker reopens a broken stream while the jobs go on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,32 +7,33 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use super::{Agent, FAREWELL};
+use super::{Agent, FINAL_EXCHANGE_TIMEOUT};
 use crate::{WorkerError, backoff::Backoff};
 
 /// How a stream ended.
 enum End {
-    /// As it should: nothing is left to do.
+    /// Regular end: the worker has drained.
     Left,
-    /// Broken, refused, or ended by the server.
+    /// The stream broke, was refused, or was ended by the server.
     Lost {
         status: Status,
-        /// The server had answered on it.
+        /// Whether the server had answered on the stream.
         attached: bool,
     },
 }
 
-/// Changes that come closer together than this share a report. Nothing waits for one: results go their own way, and the
-/// server knows what it has assigned.
-const COALESCE: Duration = Duration::from_millis(10);
+/// Delay that lets close changes share a report. Nothing waits for a report: results have calls of
+/// their own, and the server knows its assignments.
+const REPORT_COALESCE_DELAY: Duration = Duration::from_millis(10);
 /// Longest wait for the server to open a stream.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Bounds of what a server may ask for, and what holds before it has asked.
-const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-const INTERVAL: Duration = Duration::from_secs(1);
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Range of report intervals that a server may ask for.
+const REPORT_INTERVAL_RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+/// Report interval until the server asks for another.
+const REPORT_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Keeps a stream open until nothing is left to do.
+    /// Keeps a stream open until the worker has drained.
     pub(super) async fn serve(self: &Arc<Self>) -> Result<(), WorkerError> {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         let mut welcome = false;
@@ -44,7 +45,9 @@ impl Agent {
                         backoff.reset();
                         welcome = true;
                     }
-                    // Whoever was welcome may be refused by a server that is not itself yet; a right that is gone stays gone.
+                    // A server that is still starting may refuse a worker that was attached before,
+                    // so the worker tries again. A revoked token stays revoked, and the worker
+                    // ends.
                     if is_refusal(&status) && (!welcome || status.code() == Code::Unauthenticated) {
                         return Err(WorkerError::Refused { message: printable(status.message()).into_owned() });
                     }
@@ -65,13 +68,13 @@ impl Agent {
             return lost(Status::internal("no room for a first report"), false);
         }
         let mut client = self.client.clone();
-        let opened = tokio::time::timeout(PATIENCE, client.attach(ReceiverStream::new(inbox))).await;
+        let opened = tokio::time::timeout(ATTACH_TIMEOUT, client.attach(ReceiverStream::new(inbox))).await;
         let mut wishes = match opened {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => return lost(status, false),
             Err(_) => return lost(Status::deadline_exceeded("the server did not open the stream"), false),
         };
-        let (mut interval, mut attached, mut told) = (INTERVAL, false, false);
+        let (mut interval, mut attached, mut told) = (REPORT_INTERVAL_DEFAULT, false, false);
         let mut due = Instant::now() + interval;
         loop {
             if self.may_leave() {
@@ -87,7 +90,7 @@ impl Agent {
                             tracing::info!(name = self.options.name, device, "attached to the server");
                         }
                         if let Some(asked) = wish.report_interval.and_then(|asked| Duration::try_from(asked).ok()) {
-                            interval = asked.clamp(*INTERVALS.start(), *INTERVALS.end());
+                            interval = asked.clamp(*REPORT_INTERVAL_RANGE.start(), *REPORT_INTERVAL_RANGE.end());
                             due = due.min(Instant::now() + interval);
                         }
                         if wish.draining && !told {
@@ -101,20 +104,21 @@ impl Agent {
                     Err(status) => return lost(status, attached),
                 },
                 () = self.changed.notified() => {
-                    due = due.min(Instant::now() + COALESCE);
+                    due = due.min(Instant::now() + REPORT_COALESCE_DELAY);
                     continue;
                 }
                 () = tokio::time::sleep_until(due) => {}
             }
             due = Instant::now() + interval;
-            // A server that does not read gets the state of things when it reads again.
+            // If the channel is full because the server does not read, the report is dropped. A
+            // later report supersedes it.
             if let Err(mpsc::error::TrySendError::Closed(_)) = reports.try_send(self.report()) {
                 return lost(Status::unavailable("the stream is closed"), attached);
             }
         }
     }
 
-    /// The last report, and time for the server to read it.
+    /// Sends the last report and gives the server time to read it.
     async fn farewell(&self, reports: mpsc::Sender<v1::AttachRequest>, wishes: &mut Streaming<v1::AttachResponse>) {
         let talk = async {
             if reports.send(self.report()).await.is_ok() {
@@ -122,11 +126,11 @@ impl Agent {
                 while let Ok(Some(_)) = wishes.message().await {}
             }
         };
-        let _ = tokio::time::timeout(FAREWELL, talk).await;
+        let _ = tokio::time::timeout(FINAL_EXCHANGE_TIMEOUT, talk).await;
     }
 }
 
-/// Will the server never want this worker as it is?
+/// Whether the status means that the server will never accept this worker as it is.
 fn is_refusal(status: &Status) -> bool {
     matches!(
         status.code(),

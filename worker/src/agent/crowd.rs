@@ -1,4 +1,5 @@
-//! The jobs that are here, from arrival to end: how many rows could share waves, and how deep their work is.
+//! Statistics of the held jobs on blocks: the rows that could share waves, and the depth of the
+//! work.
 
 use std::{
     collections::HashMap,
@@ -7,25 +8,25 @@ use std::{
 
 use crate::{group::GroupId, locked::Locked as _};
 
-/// The jobs that are here.
+/// Statistics of the held jobs on blocks.
 #[derive(Default)]
 pub(super) struct Crowd(Mutex<Here>);
 
 #[derive(Default)]
 struct Here {
     rows: HashMap<GroupId, u64>,
-    /// Of all jobs whose plans are known.
+    /// Total work of all jobs whose plans are known.
     work: Work,
 }
 
-/// Bootstraps, and how many of them could be computed at the same time.
+/// Bootstraps, and the number of lanes that could be computed at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Work {
     bootstraps: f64,
     lanes: f64,
 }
 
-/// A job's place among them, for as long as it lives.
+/// A job's entry in the statistics, removed on drop.
 pub(super) struct Place {
     crowd: Arc<Crowd>,
     group: GroupId,
@@ -34,7 +35,7 @@ pub(super) struct Place {
 }
 
 impl Crowd {
-    /// Adds a job. Gives its place, and the rows of all jobs of its group, its own among them.
+    /// Adds a job. Returns its entry and the rows of all jobs of its group, including its own.
     pub(super) fn join(self: &Arc<Self>, group: GroupId, rows: u64) -> (Place, u64) {
         let all = {
             let mut here = self.0.locked();
@@ -45,7 +46,8 @@ impl Crowd {
         (Place { crowd: self.clone(), group, rows, work: Work::default() }, all)
     }
 
-    /// How many bootstraps follow one another, on average over the work that is here; at least 1.
+    /// Average number of bootstraps that depend on one another in a chain, over the held work; at
+    /// least 1.
     pub(super) fn depth(&self) -> f64 {
         let Work { bootstraps, lanes } = self.0.locked().work;
         if lanes > 0.0 { (bootstraps / lanes).max(1.0) } else { 1.0 }
@@ -53,7 +55,7 @@ impl Crowd {
 }
 
 impl Place {
-    /// Tells what a row takes: so many bootstraps, so many of them one after the other.
+    /// Records the work of a row: `pbs_count` bootstraps, of which `depth` follow one another.
     pub(super) fn tell(&mut self, pbs_count: u64, depth: u32) {
         let bootstraps = self.rows as f64 * pbs_count as f64;
         self.work = Work { bootstraps, lanes: bootstraps / f64::from(depth.max(1)) };
@@ -75,7 +77,8 @@ impl Drop for Place {
             }
         }
         if here.rows.is_empty() {
-            // Sums and differences of what is no whole number leave something behind.
+            // Repeated addition and subtraction of floats leaves rounding errors, so an empty crowd
+            // resets the sums.
             here.work = Work::default();
         }
     }
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_of_a_group_are_counted_while_they_are_here() {
+    fn rows_of_a_group_are_counted_while_its_jobs_live() {
         let group = |key| GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: SETS[0].id };
         let crowd = Arc::<Crowd>::default();
         let (first, all) = crowd.join(group(1), 3);
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_that_of_the_work_that_is_here() {
+    fn depth_is_the_average_over_the_held_work() {
         let group = GroupId { group: Bytes::new(), key_id: KeyId([1; 16]), set: SETS[0].id };
         let crowd = Arc::<Crowd>::default();
         assert_eq!(crowd.depth(), 1.0);

@@ -1,4 +1,4 @@
-//! One job, from its assignment to its end; and all that lies between for a job on blocks.
+//! One job from its assignment to its commit, and all steps between for a job on blocks.
 
 use std::{
     sync::{
@@ -30,9 +30,10 @@ use crate::{
     programs::Lowered,
 };
 
-/// Inputs and outputs below this many bytes are decoded and encoded at once rather than on another thread.
-const SMALL: usize = 1 << 16;
-/// Bytes of a message about a failure. The server keeps as many.
+/// Inputs and outputs up to this number of bytes are decoded and encoded inline rather than on a
+/// blocking thread.
+const INLINE_WORK_BYTES: usize = 1 << 16;
+/// Bytes of a failure message. The server keeps equally many.
 const MESSAGE_MAX: usize = 1024;
 
 /// A checked job.
@@ -45,17 +46,17 @@ struct Task {
     plan: Arc<Plan>,
     rows: usize,
     request: KeyRequest,
-    /// For the key of the set's companion, where there is one.
+    /// Request for the key of the set's companion, where the set has a companion.
     companion: Option<KeyRequest>,
     inputs: Vec<v1::AssignedInput>,
     priority: i32,
 }
 
-/// What its waves are bootstrapped under.
+/// Keys that the job's waves are bootstrapped under.
 struct Leases {
     key: KeyLease,
     companion: Option<KeyLease>,
-    /// Was all of it there?
+    /// Whether all keys were resident already.
     were_resident: bool,
 }
 
@@ -75,18 +76,19 @@ impl Agent {
         let result = self.compute(held, content, deadline, &mut stopwatch).await;
         held.status.enter(LeaseStage::Committing);
         self.changed.notify_one();
-        // What the job takes of the memory, it takes until its outputs are handed in.
+        // The job keeps its memory reservation until its outputs are committed.
         let (outcome, outputs, _memory, stage) = match result {
             Ok((outputs, memory)) => {
                 let digests = outputs.iter().map(|(_, digest)| digest.clone()).collect();
                 let outputs = outputs.into_iter().map(|(bytes, _)| bytes).collect();
                 (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Some(memory), Stage::Store)
             }
-            // The failure is this worker's and not the job's. The worker is about to end; the server then gives the job to
-            // another worker. A failure that is handed in would cost the job one of its attempts.
+            // The failure is this worker's and not the job's. The worker is about to end, and the
+            // server then gives the job to another worker. A committed failure would cost the job
+            // one of its attempts.
             Err(_) if self.broken().is_some() => std::future::pending().await,
             Err((failure, stage)) => {
-                // Clients choose parts of it, such as the names of inputs.
+                // Clients choose parts of the message, such as the names of inputs.
                 let message = printable_at_most(&failure.message, MESSAGE_MAX);
                 tracing::warn!(reason = failure.reason, cause = message, "a job failed");
                 let failure = v1::CommitFailure {
@@ -134,24 +136,26 @@ impl Agent {
     ) -> Result<Computed, (JobFailure, Stage)> {
         let fetching = |failure| (failure, Stage::Fetch);
         let task = self.check(held, set, content).await.map_err(fetching)?;
-        // Other jobs have the memory: this one does not stand still.
+        // Other jobs have the memory. The stage Waiting tells the server that this job has not
+        // stalled.
         held.status.enter(LeaseStage::Waiting);
         let memory = self.reserve(&task).await.map_err(fetching)?;
         held.status.enter(LeaseStage::Fetching);
         stopwatch.advance(Stage::Fetch, Instant::now());
 
-        // Key and inputs come at the same time. What the key takes counts as its own, the rest as the inputs'.
-        let errands = Errands::new(&held.status);
+        // Key and inputs are fetched concurrently. Time until the key is loaded counts as key load,
+        // and any remaining time as fetch.
+        let fetch_state = FetchState::new(&held.status);
         let key = async {
-            let leases = self.keys(held, &task, &errands).await;
-            errands.key_is_here();
+            let leases = self.keys(held, &task, &fetch_state).await;
+            fetch_state.key_is_here();
             let leases = leases?;
             let loaded = (!leases.were_resident).then(Instant::now);
             Ok((leases, loaded))
         };
         let inputs = async {
             let inputs = self.fetch(held, &task).await;
-            errands.inputs_are_here();
+            fetch_state.inputs_are_here();
             inputs
         };
         let fetched = tokio::try_join!(key, inputs);
@@ -179,7 +183,7 @@ impl Agent {
         let key_id = key_id(&content)?;
         let rows = u32::try_from(content.rows).map_err(|_| invalid(format!("{} rows: too many", content.rows)))?;
         let group = GroupId { group: content.group, key_id, set: set.id };
-        // Others under the same key fill waves as well as further rows would.
+        // Other jobs under the same key fill waves as well as further rows of this job would.
         let (mut place, all) = self.crowd.join(group.clone(), rows.into());
         let lowered = self.programs.get(&content.program, Goal::of_rows(all, self.lanes)).await;
         let Lowered { set: written_for, inputs: takes, plan } = lowered.map_err(|error| invalid(error.to_string()))?;
@@ -200,13 +204,13 @@ impl Agent {
         Ok(Task { key_id, _place: place, set, takes, plan, rows, request, companion, inputs: content.inputs, priority })
     }
 
-    /// The key, and then that of the companion.
-    async fn keys(&self, held: &Held, task: &Task, errands: &Errands<'_>) -> Result<Leases, JobFailure> {
-        let result = self.keys.get(&task.request, |waits| errands.key_waits(waits)).await;
+    /// Leases the job's key, and then the companion's key.
+    async fn keys(&self, held: &Held, task: &Task, fetch_state: &FetchState<'_>) -> Result<Leases, JobFailure> {
+        let result = self.keys.get(&task.request, |waits| fetch_state.key_waits(waits)).await;
         held.status.advance();
         let (key, was_resident) = result?;
         let companion = match &task.companion {
-            Some(request) => self.keys.companion(request, |waits| errands.key_waits(waits)).await?,
+            Some(request) => self.keys.companion(request, |waits| fetch_state.key_waits(waits)).await?,
             None => None,
         };
         held.status.advance();
@@ -214,7 +218,7 @@ impl Agent {
         Ok(Leases { key, companion, were_resident: was_resident && resident_too })
     }
 
-    /// Memory for a job's inputs and outputs, each in two forms for a moment.
+    /// Reserves memory for a job's inputs and outputs. Each of them briefly exists in two forms.
     async fn reserve(&self, task: &Task) -> Result<OwnedSemaphorePermit, JobFailure> {
         let bytes = bytes_of(&task.inputs).saturating_add(task.output_bytes()).saturating_mul(2);
         self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
@@ -262,12 +266,12 @@ impl Agent {
             stopwatch,
             done: Some(done),
         });
-        // Dropped with this future when the lease is withdrawn.
+        // Cancels the engine's job when the withdrawn lease drops this future.
         let _cancel = Cancel { agent: self, id };
         end.await.unwrap_or_else(|_| Err(JobFailure::passing("DEVICE_FAILED", "the wave engine has ended")))
     }
 
-    /// The bytes of an input.
+    /// The bytes of an input, or `None` if the input has no source.
     pub(super) async fn read_input(
         &self,
         blobs: &BlobReader,
@@ -285,7 +289,7 @@ impl Agent {
     }
 }
 
-/// The encoded outputs with their digests, and the memory that they take.
+/// The encoded outputs with their digests, and their memory reservation.
 pub(super) type Computed = (Vec<(Bytes, v1::Digest)>, OwnedSemaphorePermit);
 
 pub(super) fn key_id(content: &v1::JobContent) -> Result<KeyId, JobFailure> {
@@ -293,7 +297,7 @@ pub(super) fn key_id(content: &v1::JobContent) -> Result<KeyId, JobFailure> {
     key_id.map_err(|_| invalid(format!("a key id of {} bytes: it has 16", content.key_id.len())))
 }
 
-/// What to ask for the key of the set's companion, if it is one that is known here.
+/// Request for the key of the set's companion, if this worker knows the companion.
 fn companion(
     set: &'static ParameterSet,
     key_id: KeyId,
@@ -309,7 +313,7 @@ pub(super) fn invalid(message: String) -> JobFailure {
     JobFailure::lasting("PROGRAM_INVALID", message)
 }
 
-/// Bytes of all inputs, as they come.
+/// Bytes of all inputs in their encoded form.
 pub(super) fn bytes_of(inputs: &[v1::AssignedInput]) -> u64 {
     let size = |input: &v1::AssignedInput| match &input.source {
         Some(Source::Inline(bytes)) => bytes.len() as u64,
@@ -319,23 +323,23 @@ pub(super) fn bytes_of(inputs: &[v1::AssignedInput]) -> u64 {
     inputs.iter().map(size).fold(0, u64::saturating_add)
 }
 
-/// An output, with its digest.
+/// An output with its digest.
 pub(super) fn digested(bytes: Vec<u8>) -> (Bytes, v1::Digest) {
     let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
     let size_bytes = bytes.len() as u64;
     (bytes.into(), v1::Digest { blake3, size_bytes })
 }
 
-/// Key and inputs on their way. The job is only waiting when nothing moves: its inputs are here, and its key waits for
-/// room that other jobs have.
-pub(super) struct Errands<'a> {
+/// Progress of fetching key and inputs. The job counts as waiting only if nothing moves: its inputs
+/// are here, and its key waits for room that other jobs occupy.
+pub(super) struct FetchState<'a> {
     status: &'a JobStatus,
     inputs_here: AtomicBool,
     key_waits: AtomicBool,
     key_here: AtomicBool,
 }
 
-impl<'a> Errands<'a> {
+impl<'a> FetchState<'a> {
     pub(super) fn new(status: &'a JobStatus) -> Self {
         let no = || AtomicBool::new(false);
         Self { status, inputs_here: no(), key_waits: no(), key_here: no() }
@@ -367,7 +371,7 @@ impl<'a> Errands<'a> {
     }
 }
 
-/// Takes a job out of the engine; one that has ended is not there any more.
+/// Removes a job from the engine on drop. For a job that has ended, the removal has no effect.
 struct Cancel<'a> {
     agent: &'a Agent,
     id: u64,
@@ -392,12 +396,12 @@ async fn encode(task: &Task, lists: Vec<OutputList>) -> Result<Vec<(Bytes, v1::D
     encoded.map_err(|error| JobFailure::lasting("INTERNAL", error))
 }
 
-/// Runs what may take long on a thread for such things, and what cannot here.
+/// Runs short work inline, and work on more bytes than the limit on a blocking thread.
 pub(super) async fn on_thread<R: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, JobFailure> {
-    if size <= SMALL {
+    if size <= INLINE_WORK_BYTES {
         return Ok(work());
     }
     let result = tokio::task::spawn_blocking(work).await;
@@ -414,17 +418,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_said_to_be_at_the_errand_that_is_left() {
+    fn the_stage_names_the_fetch_that_is_still_missing() {
         let status = JobStatus::default();
-        let errands = Errands::new(&status);
+        let fetch_state = FetchState::new(&status);
         let is_at = |stage| assert!(status.is_in(stage), "{} instead of {stage:?}", status.read().0);
-        errands.key_waits(true);
+        fetch_state.key_waits(true);
         is_at(LeaseStage::Fetching);
-        errands.inputs_are_here();
+        fetch_state.inputs_are_here();
         is_at(LeaseStage::Waiting);
-        errands.key_waits(false);
+        fetch_state.key_waits(false);
         is_at(LeaseStage::LoadingKey);
-        errands.key_is_here();
+        fetch_state.key_is_here();
         is_at(LeaseStage::Fetching);
     }
 }

@@ -1,4 +1,4 @@
-//! The worker's state, complete.
+//! The worker's report of its complete state.
 
 use std::time::Duration;
 
@@ -9,17 +9,20 @@ use cloakwork_proto::v1::{self, LeaseStage};
 use super::Agent;
 use crate::{engine::preferred, locked::Locked as _};
 
-/// Waves of work that the worker likes to hold: one computed, one next, and two on their way here or back.
+/// Waves of work that the worker wants to hold: one in computation, one next, and two being fetched
+/// or committed.
 const WAVES_WANTED: u64 = 4;
-/// Work whose bootstraps follow one another fills a wave only together with so much more of its kind. That is followed up
-/// to here: what one worker holds, no other one computes.
+/// Upper bound of the factor for deep work. A job of successive bootstraps fills a wave only
+/// together with as many more jobs as it is deep. The bound exists because no other worker computes
+/// the work that this worker holds.
 const DEPTH_MAX: f64 = 8.0;
-/// A device that is at work for so long without ending a wave is taken to hang.
-const HUNG: Duration = Duration::from_secs(60);
-/// The same of a job on vectors without ending a step, of which a bootstrap on a slow processor is the longest.
-const VECTORS_HUNG: Duration = Duration::from_secs(300);
+/// A device counts as hung if it is at work for this long without ending a wave.
+const DEVICE_HANG_TIMEOUT: Duration = Duration::from_secs(60);
+/// A job on vectors counts as hung if it runs for this long without ending a step. The longest step
+/// is a bootstrap on a slow processor.
+const VECTORS_HANG_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What is taken to hang.
+/// Which engines count as hung.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hung {
     pub(super) blocks: bool,
@@ -28,11 +31,12 @@ pub(super) struct Hung {
 
 impl Agent {
     pub(super) fn report(&self) -> v1::AttachRequest {
-        let vectors = self.vectors.as_ref().is_some_and(|vectors| vectors.silent_for() >= VECTORS_HUNG);
-        self.report_with(Hung { blocks: self.engine.silent_for() >= HUNG, vectors })
+        let vectors = self.vectors.as_ref().is_some_and(|vectors| vectors.silent_for() >= VECTORS_HANG_TIMEOUT);
+        self.report_with(Hung { blocks: self.engine.silent_for() >= DEVICE_HANG_TIMEOUT, vectors })
     }
 
-    /// What hangs is given nothing more. What waits for it stands still like what it computes: or else jobs would wait there
+    /// Builds a report. A hung engine gets no more work. Jobs that wait for a hung engine are
+    /// reported as computing, so that the server sees them stall. Otherwise they would wait there
     /// until their deadlines.
     pub(super) fn report_with(&self, hung: Hung) -> v1::AttachRequest {
         let info = self.device.describe();
@@ -85,12 +89,12 @@ impl Agent {
     }
 }
 
-/// Work that would keep the device busy, in the unit that the server counts jobs in: in any other, it would hand out too
-/// few to fill a wave, or far too many.
+/// Work that keeps the device busy, in the server's unit of job cost. In any other unit, the server
+/// would assign too few jobs to fill a wave, or far too many.
 fn wanted_cost(info: &DeviceInfo, resident: &[&'static ParameterSet], depth: f64) -> u64 {
     let cost = |width: usize, set: &ParameterSet| width as u64 * set.bootstrap_weight();
     let served = info.sets.iter().filter(|set| set.standing == Standing::Served);
-    // Before any key is here, enough for the cheapest set will do.
+    // Before any key is resident, enough work for the cheapest set suffices.
     let least = served.map(|set| cost(info.tile * info.units, set)).min().unwrap_or(1);
     let wave = resident.iter().map(|&set| cost(preferred(info, set), set)).fold(least, u64::max);
     (depth.min(DEPTH_MAX) * (WAVES_WANTED * wave) as f64) as u64
@@ -103,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn single_bootstraps_fill_the_waves_that_are_wanted() {
+    fn the_wanted_cost_covers_enough_single_bootstraps() {
         let sets = SETS.iter().collect();
         let info = DeviceInfo {
             kind: "cpu",

@@ -1,4 +1,4 @@
-//! What a job is said to be doing, on a device whose waves end when the test says so.
+//! Reported stages of jobs, on a device whose waves end when the test says so.
 
 use cloakwork_circuit::Output;
 use cloakwork_params::{KeyId, ParameterSet, table::by_name};
@@ -10,8 +10,8 @@ use tonic::transport::Endpoint;
 use super::{report::Hung, *};
 use crate::{blob::BlobReader, group::GroupId, key_cache::KeyRequest, outputs::OutputList, test_device::TestDevice};
 
-/// For whatever should take no time at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Upper bound of waits that should end immediately.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn set() -> &'static ParameterSet {
     by_name("TOY_MESSAGE_2_CARRY_2").expect("a set")
@@ -54,7 +54,7 @@ fn job() -> (LeaseId, v1::Assignment) {
     (id, v1::Assignment { lease: Some(lease), content: Some(content), time_left: None })
 }
 
-/// What other jobs have when they have all memory, of both kinds.
+/// Takes all job memory of both parts, as other jobs would.
 async fn all_memory(agent: &Agent) -> Vec<OwnedSemaphorePermit> {
     let mut all = vec![agent.job_memory.reserve(agent.job_memory.most()).await.expect("the large jobs' part")];
     for _ in 0..16 {
@@ -63,7 +63,7 @@ async fn all_memory(agent: &Agent) -> Vec<OwnedSemaphorePermit> {
     all
 }
 
-/// Waits until the only job is said to be in a stage.
+/// Waits until the report shows the only job in the given stage.
 async fn reaches(agent: &Agent, wanted: LeaseStage) {
     let begun = Instant::now();
     loop {
@@ -71,7 +71,7 @@ async fn reaches(agent: &Agent, wanted: LeaseStage) {
         if stage == wanted as i32 {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "{stage} instead of {wanted:?}");
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "{stage} instead of {wanted:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -99,7 +99,7 @@ async fn a_small_job_does_not_wait_for_the_memory_of_a_large_one() {
 }
 
 #[tokio::test]
-async fn a_job_waits_for_the_place_of_a_key_that_others_use() {
+async fn a_job_waits_for_room_that_the_key_of_another_job_occupies() {
     let device = Arc::new(TestDevice::new(1000));
     let agent = agent(&device);
     let blobs = BlobReader { client: agent.client.clone(), worker_id: Bytes::new(), lease: v1::Lease::default() };
@@ -117,7 +117,7 @@ async fn a_job_waits_for_the_place_of_a_key_that_others_use() {
 }
 
 #[tokio::test]
-async fn a_worker_whose_device_hangs_wants_nothing_and_nothing_waits_for_it() {
+async fn a_hung_device_gets_no_work_and_its_waiting_jobs_count_as_stalled() {
     let device = Arc::new(TestDevice::new(1000));
     let agent = agent(&device);
     let _others = all_memory(&agent).await;
@@ -134,7 +134,7 @@ async fn a_worker_whose_device_hangs_wants_nothing_and_nothing_waits_for_it() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_given_up_lets_go_of_its_jobs() {
+async fn an_aborted_agent_releases_its_jobs() {
     let device = Arc::new(TestDevice::new(1000));
     let agent = agent(&device);
     let running = tokio::spawn({
@@ -146,7 +146,7 @@ async fn an_agent_that_is_given_up_lets_go_of_its_jobs() {
     reaches(&agent, LeaseStage::Computing).await;
     let held = agent.held.locked()[&id].clone();
     running.abort();
-    let ended = tokio::time::timeout(PATIENCE, running).await.expect("it ends");
+    let ended = tokio::time::timeout(WAIT_TIMEOUT, running).await.expect("it ends");
     assert!(ended.is_err_and(|error| error.is_cancelled()));
     assert!(held.withdrawn.is_cancelled() && agent.held.locked().is_empty());
 }

@@ -1,4 +1,4 @@
-//! What lies between the beginning and the end of a job on vectors.
+//! The steps of a job on vectors, from its assignment to its encoded outputs.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
     Agent, Held,
-    job::{Computed, Errands, bytes_of, digested, invalid, key_id, on_thread},
+    job::{Computed, FetchState, bytes_of, digested, invalid, key_id, on_thread},
 };
 use crate::{
     failure::JobFailure,
@@ -37,7 +37,7 @@ struct Task {
     inputs: Vec<v1::AssignedInput>,
 }
 
-/// Gives the job up, when it is dropped, and all that waits with it.
+/// Cancels the job on drop, and removes cancelled jobs from the engine's queue.
 struct GiveUp {
     is_cancelled: Arc<AtomicBool>,
     vectors: Arc<Vectors>,
@@ -61,7 +61,8 @@ impl Agent {
         let fetching = |failure| (failure, Stage::Fetch);
         let none = || fetching(JobFailure::passing("SET_NOT_SERVED", "this worker has no memory for vectors"));
         let vectors = self.vectors.clone().ok_or_else(none)?;
-        // Other jobs are planned, or have the memory: this one does not stand still.
+        // Other jobs are being planned, or have the memory. The stage Waiting tells the server that
+        // this job has not stalled.
         held.status.enter(LeaseStage::Waiting);
         let outline = outline(&vectors, set, &content).await.map_err(fetching)?;
         let memory = self.reserve_vectors(&outline, &content).await.map_err(fetching)?;
@@ -70,16 +71,19 @@ impl Agent {
         let task = self.check_vectors(held, set, vectors, program, content).map_err(fetching)?;
         stopwatch.advance(Stage::Fetch, Instant::now());
 
-        let errands = Errands::new(&held.status);
+        let fetch_state = FetchState::new(&held.status);
         let key = async {
-            let result =
-                task.vectors.keys.get(&task.request, || held.status.advance(), |waits| errands.key_waits(waits)).await;
-            errands.key_is_here();
+            let result = task
+                .vectors
+                .keys
+                .get(&task.request, || held.status.advance(), |waits| fetch_state.key_waits(waits))
+                .await;
+            fetch_state.key_is_here();
             result.map(|(lease, was_resident)| (lease, (!was_resident).then(Instant::now)))
         };
         let inputs = async {
             let inputs = self.fetch_vectors(held, &task).await;
-            errands.inputs_are_here();
+            fetch_state.inputs_are_here();
             inputs
         };
         let ((key, loaded), inputs) = tokio::try_join!(key, inputs).map_err(fetching)?;
@@ -112,13 +116,14 @@ impl Agent {
         Ok(Task { vectors, key_id, set, program: Arc::new(program), request, inputs: content.inputs })
     }
 
-    /// Memory for the program and for what comes and goes; what is worked on has its own.
+    /// Reserves memory for the program, its inputs and its outputs. The values in computation have
+    /// memory of their own.
     async fn reserve_vectors(
         &self,
         outline: &Outline,
         content: &v1::JobContent,
     ) -> Result<OwnedSemaphorePermit, JobFailure> {
-        // In two forms for a moment: as they are stored, and in words.
+        // Vectors briefly exist in two forms: as stored bytes and as words.
         let vectors = outline.held_row_bytes().saturating_mul(2);
         let bytes = bytes_of(&content.inputs).saturating_add(vectors).saturating_add(outline.planned_bytes);
         self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
@@ -137,7 +142,7 @@ impl Agent {
             held.status.advance();
             let (program, set, key_id) = (task.program.clone(), task.set, task.key_id);
             let read = move || read_input(&bytes, ring(set), key_id, &program.inputs()[index]);
-            // The first one makes the ring, whatever its own size.
+            // The first input creates the ring, which takes long for an input of any size.
             let read = on_thread(usize::MAX, read).await?;
             inputs.push(read.map_err(|problem| invalid(problem.to_string()))?);
         }
@@ -145,7 +150,7 @@ impl Agent {
     }
 }
 
-/// What there is to know of a job before there is memory for its program, which goes again until there is.
+/// The outline of a job's program. The full plan is dropped again, until there is memory for it.
 async fn outline(vectors: &Vectors, set: &CkksSet, content: &v1::JobContent) -> Result<Outline, JobFailure> {
     let outline = vectors.plan(content.program.clone()).await?.outline().clone();
     if outline.set.id != set.id {
@@ -162,7 +167,8 @@ async fn outline(vectors: &Vectors, set: &CkksSet, content: &v1::JobContent) -> 
     Ok(outline)
 }
 
-/// Computes it. What it takes of the memory, and its key, are its own for as long as the engine has it.
+/// Computes the job. The engine's callback owns the memory reservation and the key until the engine
+/// has ended the job.
 async fn run(
     held: &Held,
     task: &Task,
@@ -182,7 +188,7 @@ async fn run(
         is_cancelled: give_up.is_cancelled.clone(),
         progress: Box::new(move || status.enter(LeaseStage::Computing)),
         done: Box::new(move |finished| {
-            // The key stays until nothing computes with it.
+            // The key stays leased until nothing computes with it.
             drop(key);
             let _ = sender.send((finished, memory));
         }),

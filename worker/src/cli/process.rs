@@ -1,4 +1,4 @@
-//! The worker as a process of its own: from the command line to its end.
+//! The worker process, from its command line to its exit code.
 
 use std::{io, net::SocketAddr, process::ExitCode};
 
@@ -44,16 +44,16 @@ fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
             tracing::info!("asked to stop: no new jobs, those that run may end");
             asked.cancel();
         });
-        // The channel connects when it is first used, and again whenever it has to.
+        // The channel connects on first use, and reconnects as necessary.
         let server = tracing::info_span!("worker", server = %cli.server);
         run_on(device, options, Uplink::new(endpoint.connect_lazy()), shutdown).instrument(server).await
     });
-    // A device that is lost may never answer those who wait for it.
+    // Tasks that wait for a lost device may never end, so the runtime does not join them.
     runtime.shutdown_background();
     Ok(result?)
 }
 
-/// Opens the port for metrics, and says who may see them.
+/// Opens the port for metrics, and warns if other machines may reach the port.
 fn serve(metrics: Metrics, address: SocketAddr) -> io::Result<()> {
     let address = metrics.serve(address)?;
     tracing::info!(%address, "metrics of GPUs under /metrics");
@@ -63,7 +63,7 @@ fn serve(metrics: Metrics, address: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for an interrupt or a polite kill.
+/// Waits for an interrupt or SIGTERM.
 async fn asked_to_stop() {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(terminate) => terminate,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_that_others_may_reach_are_warned_of() {
+    fn a_metrics_port_that_other_machines_can_reach_is_warned_of() {
         let warning = "whoever reaches --metrics may read it";
         assert!(log_of_serving("0.0.0.0:0").contains(warning));
         let log = log_of_serving("127.0.0.1:0");

@@ -8,7 +8,8 @@ use cloakwork_tfhe::Torus;
 
 use crate::locked::Locked as _;
 
-/// Slots for ciphertexts of one set. A slot takes memory from when it is written until it is discarded.
+/// Slots for ciphertexts of one set. A slot takes memory from its first write until it is
+/// discarded.
 pub(super) struct HostArena {
     set: &'static ParameterSet,
     count: u32,
@@ -16,28 +17,28 @@ pub(super) struct HostArena {
     states: Mutex<SlotStates>,
 }
 
-/// Words by slot.
+/// Slots by word type.
 pub(super) enum SlotWords {
     U32(Slots<u32>),
     U64(Slots<u64>),
 }
 
-/// Slots in pages, each made when one of its slots is first used.
+/// Slots in pages. A page is allocated when one of its slots is first used.
 pub(super) struct Slots<T>(Box<[OnceLock<Page<T>>]>);
 
 type Page<T> = Box<[Slot<T>]>;
 
-/// Slots that are made together.
-const PAGE: usize = 256;
+/// Number of slots in a page.
+const PAGE_SLOTS: usize = 256;
 
-/// The ciphertext of a slot; empty before the first write. Whoever uses one has been told to by a wave that was
-/// checked against the states, so that nobody ever waits for the lock.
+/// The ciphertext of a slot; empty before the first write. Waves are checked against the slot
+/// states before they use a slot. The lock is therefore never contended.
 pub(super) type Slot<T> = RwLock<Vec<T>>;
 
-/// Most slots of an arena, whatever its limit in bytes.
+/// Maximum number of slots of an arena, whatever its limit in bytes.
 const SLOTS_MAX: u64 = 1 << 18;
 
-/// A word and where it is found.
+/// A word type, and access to the slots of that type.
 pub(super) trait Word: Torus {
     fn slots(slots: &SlotWords) -> Option<&Slots<Self>>;
 }
@@ -56,13 +57,14 @@ impl Word for u64 {
 
 impl<T> Slots<T> {
     fn new(count: u32) -> Self {
-        Self((0..(count as usize).div_ceil(PAGE)).map(|_| OnceLock::new()).collect())
+        Self((0..(count as usize).div_ceil(PAGE_SLOTS)).map(|_| OnceLock::new()).collect())
     }
 
-    /// A slot within the arena's number of slots.
+    /// A slot of the arena. The index is below the arena's number of slots.
     pub(super) fn get(&self, slot: u32) -> &Slot<T> {
-        let page = self.0[slot as usize / PAGE].get_or_init(|| (0..PAGE).map(|_| Slot::default()).collect());
-        &page[slot as usize % PAGE]
+        let page =
+            self.0[slot as usize / PAGE_SLOTS].get_or_init(|| (0..PAGE_SLOTS).map(|_| Slot::default()).collect());
+        &page[slot as usize % PAGE_SLOTS]
     }
 }
 
@@ -92,12 +94,13 @@ impl HostArena {
         self.count
     }
 
-    /// Takes the slots of a wave, or says which one cannot be had. The wave's numbers are within range.
+    /// Claims the slots of a wave, or reports the first unavailable slot. The caller has checked
+    /// the wave's indices.
     pub(super) fn claim(&self, wave: &Wave) -> Result<(), WaveError> {
         self.states.locked().claim(wave)
     }
 
-    /// Gives the slots of a wave back, its outputs written or as they were.
+    /// Releases the slots of a wave. Its outputs count as written, or keep their previous state.
     pub(super) fn release(&self, wave: &Wave, written: bool) {
         self.states.locked().release(wave, written);
     }
@@ -112,7 +115,7 @@ impl HostArena {
         Ok(())
     }
 
-    /// Frees what slots hold that no wave uses.
+    /// Frees the contents of slots that no wave uses.
     pub(super) fn discard(&self, slots: &[u32]) {
         self.states.locked().discard(slots, |slot| match &self.slots {
             SlotWords::U32(slots) => empty(slots.get(slot)),
@@ -145,12 +148,12 @@ impl HostArena {
     }
 }
 
-/// Bytes of a slot, its bookkeeping included.
+/// Bytes of a slot, including its bookkeeping.
 pub(super) fn slot_bytes(set: &ParameterSet) -> u64 {
     set.ciphertext_bytes() + size_of::<Slot<u64>>() as u64 + SLOT_STATE_BYTES
 }
 
-/// Puts words into a slot.
+/// Copies words into a slot.
 pub(super) fn store<T: Word>(slot: &Slot<T>, words: &[T]) {
     let mut slot = slot.write().unwrap_or_else(PoisonError::into_inner);
     slot.resize(words.len(), T::default());
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_takes_no_memory() {
+    fn discarded_slots_take_no_memory() {
         let (arena, slot) = (arena(), [3]);
         let mut read = words(&arena);
         arena.write(&slot, Words::U64(&words(&arena))).expect("a free slot");

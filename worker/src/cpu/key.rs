@@ -1,4 +1,4 @@
-//! Loaded keys, whatever their words are.
+//! Loaded keys, generic over their word types.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use super::{
     workspace::{Workspace, Workspaces},
 };
 
-/// A key that can run lanes.
+/// A key that can compute lanes.
 pub(super) trait HostKey: Send + Sync {
     fn set(&self) -> &'static ParameterSet;
 
     fn bytes(&self) -> u64;
 
-    /// Bootstraps that share one read of the key.
+    /// Number of bootstraps that share one read of the key.
     fn tile(&self) -> usize;
 
-    /// Computes lanes of a wave, all of them with a table, and puts the results into their slots.
+    /// Computes lanes of a wave, each with a table, and stores the results in their slots.
     fn run(&self, run: &Run, lanes: &[u32]) -> Result<StageTimes, DeviceError>;
 }
 
@@ -35,7 +35,7 @@ pub(super) fn load(
     by_words!(set, typed(source, threads, workspaces)).unwrap_or(Err(DeviceError::UnsupportedSet { set: set.name }))
 }
 
-/// Bytes that an expanded key of `set` takes up; none, if there can be no such key.
+/// Bytes of an expanded key of `set`; 0 if no kernel supports the set's words.
 pub(super) fn bytes(set: &ParameterSet) -> u64 {
     by_words!(set, bytes_of(set)).unwrap_or(0)
 }
@@ -108,10 +108,11 @@ impl<T: Word + LutWord, S: Torus> TypedKey<T, S> {
     }
 }
 
-/// Results that are on their way to their slots at a time, unless a single lane has more: they take memory twice.
+/// Maximum number of results in transit to their slots, unless a single lane has more. Results in
+/// transit take memory twice.
 const OUTPUTS_MAX: usize = PART_MAX;
 
-/// Lanes in parts of no more results than that.
+/// Splits lanes into parts of at most [`OUTPUTS_MAX`] results.
 fn parts_by_outputs(lanes: &[u32], outputs: impl Fn(u32) -> usize) -> impl Iterator<Item = &[u32]> {
     let mut left = lanes;
     std::iter::from_fn(move || {
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_have_as_many_results_as_may_be_on_their_way() {
+    fn parts_have_at_most_the_maximum_number_of_results() {
         let sizes = |outputs: usize| -> Vec<usize> {
             let lanes: Vec<u32> = (0..64).collect();
             parts_by_outputs(&lanes, |_| outputs).map(<[u32]>::len).collect()

@@ -1,4 +1,4 @@
-//! The threads, and the waves whose tasks they take.
+//! The compute threads, and the queue of waves whose tasks they take.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use cloakwork_device::{Curve, CurvePoint, Waker};
 use super::run::Run;
 use crate::locked::Locked as _;
 
-/// Waves in the order that they came.
+/// Waves in order of submission.
 pub(super) struct Pool {
     queue: Mutex<Queue>,
     more: Condvar,
@@ -21,7 +21,8 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct Queue {
-    /// Each with the number of tasks already taken. Whoever submits bounds their number; the engine keeps to a few.
+    /// Each wave with the number of its tasks already taken. The queue has no bound of its own; the
+    /// engine submits only a few waves at a time.
     waves: VecDeque<(Arc<Run>, usize)>,
     idle: usize,
     closed: bool,
@@ -64,7 +65,7 @@ impl Pool {
         self.more.notify_all();
     }
 
-    /// What a thread does until the pool is closed.
+    /// Loop of a compute thread. Returns when the pool is closed.
     pub(super) fn work(&self) {
         while let Some((run, task)) = self.next() {
             if run.run_task(task) {
@@ -74,7 +75,7 @@ impl Pool {
         }
     }
 
-    /// The next task, waited for.
+    /// Waits for the next task. Returns `None` when the pool is closed.
     fn next(&self) -> Option<(Arc<Run>, usize)> {
         let mut queue = self.queue.locked();
         loop {

@@ -1,4 +1,4 @@
-//! The processors that threads run on.
+//! CPU affinity of threads.
 
 use std::io;
 
@@ -9,7 +9,7 @@ pub(super) fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }
 
-/// Keeps the calling thread on one processor.
+/// Pins the calling thread to one processor.
 #[cfg(target_os = "linux")]
 pub(super) fn stay_on(processor: usize) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
@@ -35,7 +35,7 @@ mod tests {
     fn a_thread_stays_where_it_is_put() {
         let before = allowed().expect("a list");
         let last = *before.last().expect("a processor");
-        // A thread of its own: the others keep theirs.
+        // The affinity changes in a separate thread, so that the test's thread keeps its own.
         let seen = std::thread::spawn(move || stay_on(last).and_then(|()| allowed())).join().expect("no panic");
         assert_eq!(seen.expect("a list"), [last]);
         assert_eq!(allowed().expect("a list"), before);

@@ -1,4 +1,4 @@
-//! A wave under way: cut into tasks, which threads take one by one.
+//! A wave in progress, cut into tasks that the threads take individually.
 
 use std::{
     ops::Range,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::locked::Locked as _;
 
-/// Lanes without a table in a task. They take microseconds each.
+/// Number of lanes without a table in a task. Each of these lanes takes microseconds.
 const LINEAR_TASK_LANES: usize = 512;
 
 /// A table in host memory.
@@ -26,7 +26,7 @@ pub(super) enum LoadedLut {
     U64(Arc<Lut<u64>>),
 }
 
-/// A word and its tables.
+/// A word type, and access to the tables of that type.
 pub(super) trait LutWord: Sized {
     fn lut(lut: &LoadedLut) -> Option<&Lut<Self>>;
 }
@@ -61,16 +61,16 @@ impl LoadedLut {
     }
 }
 
-/// A wave and how far it has come.
+/// A wave and its progress.
 pub(super) struct Run {
     key: Arc<dyn HostKey>,
     arena: Arc<HostArena>,
     wave: Wave,
     luts: Vec<LoadedLut>,
-    /// Lanes with a table, then those without.
+    /// Lanes with a table, then lanes without.
     order: Vec<u32>,
     tabled: usize,
-    /// Runs of `order`.
+    /// Tasks as ranges of `order`.
     tasks: Vec<Range<usize>>,
     state: Mutex<State>,
     ended: Condvar,
@@ -86,7 +86,7 @@ struct State {
 }
 
 impl Run {
-    /// Checks a wave, takes its slots, and cuts it into tasks for `threads` threads.
+    /// Checks a wave, claims its slots, and cuts it into tasks for `threads` threads.
     pub(super) fn new(
         key: Arc<dyn HostKey>,
         arena: Arc<HostArena>,
@@ -122,7 +122,7 @@ impl Run {
         self.key.set()
     }
 
-    /// Bootstraps in the wave.
+    /// Number of bootstraps in the wave.
     pub(super) fn width(&self) -> usize {
         self.tabled
     }
@@ -139,12 +139,12 @@ impl Run {
         &self.wave
     }
 
-    /// The table of a lane that has one.
+    /// The table of a lane, if the lane has one.
     pub(super) fn lut(&self, lane: usize) -> Option<&LoadedLut> {
         self.luts.get(self.wave.lanes()[lane].table as usize)
     }
 
-    /// Computes a task. True when it was the wave's last one.
+    /// Computes a task. Returns true if the task was the last of the wave.
     pub(super) fn run_task(&self, task: usize) -> bool {
         let began = Instant::now();
         self.state.locked().began.get_or_insert(began);
@@ -160,7 +160,7 @@ impl Run {
                 Ok(StageTimes::default())
             }
         });
-        // A panic in a wave is that wave's end, not the device's.
+        // A panic in a task fails its wave only, and the device goes on.
         let result = std::panic::catch_unwind(work)
             .unwrap_or_else(|panic| Err(DeviceError::Lost { message: panic_message(&*panic).to_owned() }));
         let mut state = self.state.locked();
@@ -180,12 +180,12 @@ impl Run {
         last
     }
 
-    /// Time that all threads together would be busy with the wave if none had anything else to do.
+    /// Time that the wave would take if all threads worked on nothing else.
     pub(super) fn busy(&self, threads: usize) -> Duration {
         self.state.locked().busy / threads.min(self.tasks.len()).max(1) as u32
     }
 
-    /// What became of it, or nothing when the deadline comes first.
+    /// The outcome of the wave, or `None` at the deadline.
     pub(super) fn wait(&self, deadline: Instant) -> Option<Result<WorkStats, DeviceError>> {
         let mut state = self.state.locked();
         loop {
@@ -220,12 +220,12 @@ impl Run {
     }
 }
 
-/// The sum of a lane's terms and its constant.
+/// Sums a lane's terms and its constant.
 pub(super) fn combine<T: Word>(wave: &Wave, lane: usize, slots: &Slots<T>, sum: &mut [T]) {
     let read = |slot: u32| slots.get(slot).read().unwrap_or_else(PoisonError::into_inner);
     match wave.terms(lane).split_first() {
         Some((first, rest)) => {
-            // Most lanes have one term, and its factor is 1.
+            // Most lanes have one term with factor 1, which is a plain copy.
             match first.factor {
                 1 => sum.copy_from_slice(&read(first.slot)),
                 factor => {
@@ -249,7 +249,7 @@ pub(super) fn combine<T: Word>(wave: &Wave, lane: usize, slots: &Slots<T>, sum: 
     }
 }
 
-/// Splits the wall time as the threads' time is split.
+/// Divides the wall time among the stages in proportion to the threads' time in each stage.
 fn stats(began: Instant, ended: Instant, busy: Duration, stages: StageTimes) -> WorkStats {
     let wall = ended - began;
     let share = |stage: Duration| match busy.as_nanos() {

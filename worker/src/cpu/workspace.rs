@@ -1,4 +1,5 @@
-//! Working memory of the threads: one for each thread and set of parameters in use, whatever the number of keys.
+//! Scratch memory for the compute threads. Its amount depends on the threads and sets in use, not
+//! on the number of keys.
 
 use std::{
     any::Any,
@@ -10,12 +11,12 @@ use cloakwork_params::{ParameterSet, set::SetId};
 
 use crate::locked::Locked as _;
 
-/// By set; freed with the last key of the set.
+/// Workspaces by set. A workspace is freed with the last key of its set.
 #[derive(Default)]
 pub(super) struct Workspaces(Mutex<HashMap<SetId, Weak<dyn Any + Send + Sync>>>);
 
 impl Workspaces {
-    /// What the keys of `set` share.
+    /// The workspace that all keys of `set` share.
     pub(super) fn of<W: Send + 'static>(&self, set: &ParameterSet) -> Arc<Workspace<W>> {
         let mut all = self.0.locked();
         let shared = all.get(&set.id).and_then(Weak::upgrade).and_then(|shared| shared.downcast().ok());
@@ -28,11 +29,11 @@ impl Workspaces {
     }
 }
 
-/// As many as threads have ever worked at the same time.
+/// Pool of scratch buffers, as many as threads have ever worked at the same time.
 pub(super) struct Workspace<W>(Mutex<Vec<W>>);
 
 impl<W> Workspace<W> {
-    /// One that nobody uses, or a new one.
+    /// Takes a free buffer, or makes a new one.
     pub(super) fn take(&self, new: impl FnOnce() -> W) -> W {
         let free = self.0.locked().pop();
         free.unwrap_or_else(new)
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_a_set_share_and_the_last_one_frees() {
+    fn keys_of_a_set_share_a_workspace_that_the_last_key_frees() {
         let workspaces = Workspaces::default();
         let (one, another) = (workspaces.of::<u32>(&SETS[0]), workspaces.of::<u32>(&SETS[0]));
         one.give_back(7);

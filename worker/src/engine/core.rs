@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{latency::WaveShare, pulse::Pulse};
 
-/// Everything that the thread owns.
+/// State that the thread owns.
 pub(super) struct Core {
     device: Arc<dyn Device>,
     inbox: Receiver<Command>,
@@ -52,8 +52,8 @@ struct Flight {
     is_companion: bool,
 }
 
-/// Waves on the device when it has no room for more: one that is computed, and the next.
-const QUEUE: usize = 2;
+/// Number of waves on a device without room: one in computation and the next.
+const QUEUED_WAVES: usize = 2;
 
 impl Core {
     pub(super) fn new(
@@ -145,7 +145,7 @@ impl Core {
         self.groups.get(name).ok_or(DeviceError::UnknownHandle { what: "arena" })
     }
 
-    /// Takes what the device has finished. Says whether that was anything.
+    /// Collects finished waves. Returns whether there were any.
     fn collect(&mut self) -> bool {
         let before = self.flights.len();
         let mut index = 0;
@@ -169,7 +169,7 @@ impl Core {
         loop {
             self.admit();
             let room = self.device.has_room();
-            if !room && self.flights.len() >= QUEUE {
+            if !room && self.flights.len() >= QUEUED_WAVES {
                 return;
             }
             let Some(name) = self.choose(room) else { return };
@@ -179,7 +179,8 @@ impl Core {
         }
     }
 
-    /// Lets keys go that no job needs, where keys that jobs need wait for room: of groups with no wave under such a key.
+    /// Releases companion leases for which a key that jobs need waits. Groups with a wave under a
+    /// companion's key keep their leases.
     fn give_companions_back(&mut self) {
         for (name, group) in &mut self.groups {
             if !self.flights.iter().any(|flight| flight.is_companion && flight.group == *name) {
@@ -218,9 +219,10 @@ impl Core {
         done.into_iter().for_each(|id| self.finish_if_done(id));
     }
 
-    /// The group whose turn it is: the one that has waited longest. While the device is busy, none goes whose wave would
-    /// better wait for company; but if any group has a full wave, whoever has waited longer goes before it, company or
-    /// not. Or else one that always has a full wave would keep the device from all that never have.
+    /// Chooses the group that has waited longest. While the device is busy, no group starts as long
+    /// as all would better wait for more lanes. Once any group has a full or urgent wave, groups
+    /// that waited longer go first, with partial waves as well. Otherwise a group whose waves are
+    /// always full would starve the groups whose waves never are.
     fn choose(&self, room: bool) -> Option<GroupId> {
         let now = Instant::now();
         let worth =
@@ -236,13 +238,14 @@ impl Core {
         preferred(&self.info, group.set).min(group.width_limit.most())
     }
 
-    /// A deadline that is nearer than this is near: four waves.
+    /// Time within which a deadline counts as near: four waves.
     fn horizon(&self, group: &Group) -> Duration {
         let width = self.width(group);
         4 * point(&self.info, group.set, width).map_or(Duration::from_millis(100), |point| point.time)
     }
 
-    /// Submits a wave of a group. False where there is no memory for any before one that is under way has ended.
+    /// Submits a wave of a group. Returns false if memory for any wave is available only after a
+    /// wave in flight has ended.
     fn launch(&mut self, name: &GroupId, room: bool) -> bool {
         let now = Instant::now();
         let Some(group) = self.groups.get(name) else { return true };
@@ -282,7 +285,7 @@ impl Core {
                 if is_short && !self.flights.is_empty() {
                     return false;
                 }
-                // Rows that have only begun may have what the results of others need.
+                // Rows that have only begun may occupy memory that the results of other rows need.
                 let others_make_way = is_short && self.groups.get_mut(name).is_some_and(Group::take_row_back);
                 if is_short && !others_make_way {
                     jobs.into_iter().for_each(|id| self.fail(id, device_failure(&error)));
@@ -292,7 +295,8 @@ impl Core {
         true
     }
 
-    /// A wave has ended, one way or the other. One that found no memory is tried again if it is wide, or `waits` for another.
+    /// Handles the end of a wave. A wave that found no memory is retried if it can be split, or if
+    /// it `waits` for memory of another wave.
     fn land(&mut self, flight: Flight, result: Result<WorkStats, DeviceError>, waits: bool) {
         let mut own: BTreeMap<u64, u32> = BTreeMap::new();
         for lane in &flight.lanes {
@@ -325,11 +329,13 @@ impl Core {
                 }
                 Err(error) => {
                     let splits = matches!(error, DeviceError::OutOfMemory { .. }) && (flight.width > 1 || waits);
-                    // A wave that only waits for others' memory was not too wide.
+                    // A wave that only waits for memory of other waves was not too wide, so the
+                    // width limit stays.
                     if splits && flight.width > 1 {
                         group.width_limit.was_short(flight.width);
                     }
-                    // The slots that were taken last come first again: there may be no memory for the others.
+                    // Slots are returned in reverse order, so that the earliest are taken first
+                    // next time: the others may have no memory.
                     for lane in flight.lanes.into_iter().rev() {
                         if let Some(job) = group.jobs.get_mut(&lane.job) {
                             job.put_back(lane, &mut group.slots);
@@ -343,7 +349,7 @@ impl Core {
         }
         for id in own.keys() {
             if let Some(job) = self.job(*id).filter(|job| job.lanes_in_flight == 0) {
-                // Others may fill the next waves: that is not this job's standing still.
+                // Other jobs may fill the next waves, which does not mean that this job stalls.
                 job.job.status.enter(LeaseStage::Waiting);
             }
         }
@@ -354,12 +360,12 @@ impl Core {
         }
     }
 
-    /// Slots have come free, or memory: rows that found none may find some now.
+    /// Lets all groups retry after slots or memory have become free.
     fn try_again(&mut self) {
         self.groups.values_mut().for_each(|group| group.waits_for_memory = false);
     }
 
-    /// Hands the outputs over when the last row is there.
+    /// Delivers the outputs after the last row has ended.
     fn finish_if_done(&mut self, id: u64) {
         let Some(job) = self.job(id).filter(|job| job.is_done() && !job.cancelled) else { return };
         let outputs = std::mem::take(&mut job.outputs);
@@ -377,7 +383,7 @@ impl Core {
         self.remove(id);
     }
 
-    /// Forgets a job, at once or when its last lane has landed.
+    /// Removes a job immediately, or after its last lane has landed.
     fn remove(&mut self, id: u64) {
         if let Some(job) = self.job(id) {
             job.cancel();
@@ -398,7 +404,7 @@ impl Core {
         }
     }
 
-    /// Forgets a group that has no jobs.
+    /// Removes a group that has no jobs.
     fn tidy(&mut self, name: &GroupId) {
         if self.groups.get(name).is_some_and(|group| group.jobs.is_empty())
             && let Some(group) = self.groups.remove(name)
@@ -413,7 +419,7 @@ impl Core {
     }
 }
 
-/// Bootstraps of each job in a wave; 0 for one that only has lanes without a table in it.
+/// Number of bootstraps of each job in a wave; 0 for a job that has only lanes without a table.
 fn count_bootstraps(group: &Group, lanes: &[LaneId]) -> BTreeMap<u64, u32> {
     let mut counts = BTreeMap::new();
     for lane in lanes {
@@ -430,7 +436,7 @@ fn fail(mut job: EngineJob, failure: JobFailure) {
     }
 }
 
-/// What a device's error means for the jobs that it hit.
+/// Maps a device error to a failure of the affected jobs.
 fn device_failure(error: &DeviceError) -> JobFailure {
     match error {
         DeviceError::OutOfMemory { .. } => JobFailure::passing("WORKER_OUT_OF_MEMORY", error),

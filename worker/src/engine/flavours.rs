@@ -1,28 +1,30 @@
-//! Which key a wave is bootstrapped under: that of its set, or that of the set's companion.
+//! Choice of a wave's key: the key of its set, or the key of the set's companion.
 
 use cloakwork_device::{DeviceInfo, KeySlot};
 use cloakwork_params::{ParameterSet, table::companion_of};
 
 use super::{group::Group, job::LaneId, width::point};
 
-/// How often there was a choice.
+/// Counts the choices that compared two measured times.
 #[derive(Default)]
 pub(super) struct Flavours {
     choices: u64,
 }
 
-/// The key of a wave.
+/// Key of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flavour {
     pub(super) key: KeySlot,
     pub(super) is_companion: bool,
 }
 
-/// In one of so many choices the slower key is taken, to see whether it still is: what was measured may have been disturbed.
-const LOOK_AGAIN: u64 = 256;
+/// Once in this many choices the slower key is used, to measure it again: an earlier measurement
+/// may have been disturbed.
+const REMEASURE_PERIOD_CHOICES: u64 = 256;
 
 impl Flavours {
-    /// The key for lanes of a group, of which so many are bootstraps. None, if all their jobs are gone.
+    /// Chooses the key for lanes of a group, `width` of which are bootstraps. Returns `None` if all
+    /// their jobs are gone.
     pub(super) fn choose(
         &mut self,
         info: &DeviceInfo,
@@ -41,12 +43,13 @@ impl Flavours {
         Some(if is_companion { Flavour { key: lease.slot(), is_companion } } else { own })
     }
 
-    /// Is the companion the one to take, by what waves of the width took? Whichever was never measured is tried.
+    /// Whether to use the companion, by measured times of waves of this width. A key without a
+    /// measurement is tried first.
     fn is_faster(&mut self, info: &DeviceInfo, set: &ParameterSet, companion: &ParameterSet, width: usize) -> bool {
         let [own, other] = [set, companion].map(|set| point(info, set, width).map(|point| point.time));
         let (Some(own), Some(other)) = (own, other) else { return own.is_some() };
         self.choices += 1;
-        (other < own) != self.choices.is_multiple_of(LOOK_AGAIN)
+        (other < own) != self.choices.is_multiple_of(REMEASURE_PERIOD_CHOICES)
     }
 }
 
@@ -60,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_faster_one_is_taken_by_width_and_the_other_one_looked_at_again() {
+    fn the_faster_key_is_used_by_width_and_the_slower_key_is_measured_again() {
         let set = by_name("TOY_MESSAGE_2_CARRY_2_N2048").expect("a set");
         let companion = companion_of(set).expect("a companion").set;
         let point = |set, width, micros| CurvePoint { set, width, time: Duration::from_micros(micros) };
@@ -79,8 +82,9 @@ mod tests {
         info.curve = vec![point(set, 1, 900)];
         assert!(takes(&info, 1) && !takes(&info, 2), "then the companion's, width by width");
         info.curve.extend([point(companion, 1, 300), point(set, 64, 1000), point(companion, 64, 4000)]);
-        let taken = [1, 64].map(|width| (0..10 * LOOK_AGAIN).filter(|_| takes(&info, width)).count() as u64);
-        assert_eq!(taken, [10 * (LOOK_AGAIN - 1), 10], "33 to 64 are one width");
+        let taken =
+            [1, 64].map(|width| (0..10 * REMEASURE_PERIOD_CHOICES).filter(|_| takes(&info, width)).count() as u64);
+        assert_eq!(taken, [10 * (REMEASURE_PERIOD_CHOICES - 1), 10], "33 to 64 are one width");
         info.curve = vec![point(set, 1, 200), point(companion, 1, 300)];
         assert!(!takes(&info, 1));
     }

@@ -1,4 +1,4 @@
-//! Jobs that share waves, and which of their lanes come first.
+//! Jobs that share waves, and the order of their lanes.
 
 use std::{
     cmp::Reverse,
@@ -24,33 +24,36 @@ use crate::key_cache::KeyLease;
 pub(super) struct Group {
     pub(super) set: &'static ParameterSet,
     pub(super) arena: Arena,
-    /// What a slot takes of the memory that all groups share.
+    /// Bytes of a slot, charged to the memory that all groups share.
     slot_bytes: u64,
     pub(super) slots: Slots,
     pub(super) jobs: BTreeMap<u64, Job>,
     tables: Tables,
-    /// When it last had a wave, or came.
+    /// Time of the group's last wave, or of its creation.
     pub(super) served: Instant,
     pub(super) width_limit: WidthLimit,
-    /// Rows found no memory, and none has come free since.
+    /// Whether rows found no memory, and none has become free since.
     pub(super) waits_for_memory: bool,
-    /// Since when no row of it has begun for want of memory, though none is under way.
+    /// Time since which no row could begin for lack of memory, although no row of the group is in
+    /// progress.
     short_since: Option<Instant>,
-    /// Waves so far.
+    /// Number of waves so far.
     waves: u64,
 }
 
-/// Lanes that one of several equal jobs gets before the next one's turn.
-const STEP: usize = 8;
-/// Rows that begin together.
-const ROWS_AT_ONCE: usize = 16;
-/// How long rows wait for memory of other groups, before their jobs go elsewhere.
-pub(super) const OTHERS_PATIENCE: Duration = Duration::from_secs(5);
-/// The part of the slots that is kept for jobs with no row under way: rows of others may take hours.
-const KEPT: u32 = 8;
+/// Number of lanes that a job gets before the turn of the next job of equal importance.
+const LANES_PER_TURN: usize = 8;
+/// Maximum number of rows that begin together.
+const ROWS_PER_BATCH: usize = 16;
+/// Longest wait for memory of other groups. After this time, the jobs fail and may be retried
+/// elsewhere.
+pub(super) const OTHER_GROUPS_MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The slots divided by this number are kept for jobs with no row in progress, because rows of
+/// other jobs may take hours.
+const IDLE_JOBS_SHARE_DIVISOR: u32 = 8;
 
 impl Group {
-    /// One whose arena would take up `arena_bytes` if all of it were in use.
+    /// A group whose arena would occupy `arena_bytes` if all its slots were in use.
     pub(super) fn new(set: &'static ParameterSet, arena: Arena, arena_bytes: u64, now: Instant) -> Self {
         Self {
             set,
@@ -67,7 +70,7 @@ impl Group {
         }
     }
 
-    /// The tables of a job, made ready.
+    /// Loads the tables of a job.
     pub(super) fn tables(&mut self, job: &EngineJob, device: &Arc<dyn Device>) -> Result<Vec<Arc<Table>>, TableError> {
         self.tables.get(device, self.set, &job.plan.graph.tables)
     }
@@ -76,7 +79,7 @@ impl Group {
         self.jobs.insert(job.id, Job::new(job, tables, need, window, self.waves));
     }
 
-    /// What a row of a plan needs, and how many nodes ahead of its first open one it may be, where waves take so many lanes.
+    /// Slot need of a row of a plan, and the row's window in nodes, for waves of `lanes` lanes.
     pub(super) fn need(&self, plan: &Plan, lanes: usize) -> (Need, usize) {
         let all = self.arena.slots;
         let account = u32::try_from(plan.row_bytes().div_ceil(self.slot_bytes)).unwrap_or(u32::MAX);
@@ -86,47 +89,49 @@ impl Group {
         (Need { slots: window.slots.saturating_add(account), is_small }, window.nodes)
     }
 
-    /// Lanes that could be computed now.
+    /// Number of lanes that could be computed now.
     pub(super) fn ready(&self) -> usize {
         self.jobs.values().map(Job::ready).sum()
     }
 
-    /// Is a deadline nearer than `horizon`?
+    /// Whether a job with ready lanes has a deadline nearer than `horizon`.
     pub(super) fn urgent(&self, now: Instant, horizon: Duration) -> bool {
         self.jobs.values().any(|job| job.ready() > 0 && is_urgent(job, now, horizon))
     }
 
-    /// What its rows under way may come to need.
+    /// Bytes that the rows in progress may need in total.
     pub(super) fn reserved(&self) -> Reserved {
         let Reserved { small, large } = self.slots.reserved;
         Reserved { small: small * self.slot_bytes, large: large * self.slot_bytes }
     }
 
-    /// Lets the companion's key go, where a key that jobs need waits for room.
+    /// Releases the leases on companion keys, if a key that jobs need waits for room.
     pub(super) fn give_companions_back(&mut self) {
         let wanted = |lease: &mut KeyLease| lease.is_wanted_back();
         self.jobs.values_mut().for_each(|job| drop(job.job.companion.take_if(wanted)));
     }
 
-    /// Has any of its jobs a row that has begun and not ended?
+    /// Whether a row of any job is in progress.
     pub(super) fn is_under_way(&self) -> bool {
         self.jobs.values().any(Job::is_under_way)
     }
 
-    /// Has rows that found no memory wait for some, or says that they had better not. The group's own rows under way give theirs
-    /// back. Others keep theirs until their group has no jobs left, which may be soon or hours away: not for long.
+    /// Decides whether rows that found no memory wait, and returns that decision. Rows of the own
+    /// group free their memory soon enough. Other groups keep their memory until they have no jobs
+    /// left, which may take hours, so waiting for them is limited.
     pub(super) fn wait_for_memory(&mut self, others_under_way: bool, now: Instant) -> bool {
         self.waits_for_memory = if self.is_under_way() {
             self.short_since = None;
             true
         } else {
             let short_since = *self.short_since.get_or_insert(now);
-            others_under_way && now < short_since + OTHERS_PATIENCE
+            others_under_way && now < short_since + OTHER_GROUPS_MEMORY_TIMEOUT
         };
         self.waits_for_memory
     }
 
-    /// Has a row of several begin again later that has not come further than its inputs. None of its lanes is in flight.
+    /// Takes back the last row of a job that has computed nothing yet, if the group has several
+    /// rows in progress. No lane of the row is in flight.
     pub(super) fn take_row_back(&mut self) -> bool {
         let is_alone = self.jobs.values().map(Job::rows_under_way).sum::<usize>() < 2;
         let taken = !is_alone && self.jobs.values_mut().rev().any(|job| job.take_last_row_back(&mut self.slots));
@@ -134,13 +139,14 @@ impl Group {
         taken
     }
 
-    /// Gives up what slots hold that nobody uses any more.
+    /// Discards the contents of free slots on the device.
     pub(super) fn forget(&mut self, device: &dyn Device) {
         device.discard(self.arena, self.slots.forget());
     }
 
-    /// Begins rows, the most important first, until there are lanes for two waves, no slots are left of `share`, or no
-    /// memory. Returns jobs whose rows could not begin; they are as if none had been tried.
+    /// Begins rows, the most important first. Stops when there are lanes for two waves, or when the
+    /// slots of `share` or the memory are used up. Returns the jobs whose rows failed to begin;
+    /// their state is as before the attempt.
     pub(super) fn admit(
         &mut self,
         wanted: usize,
@@ -158,15 +164,16 @@ impl Group {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let Need { slots: each, is_small } = job.need;
             let row_bytes = u64::from(each) * self.slot_bytes;
-            let mut most = ROWS_AT_ONCE;
+            let mut most = ROWS_PER_BATCH;
             while job.ready() < wanted && ready < 4 * wanted && job.rows_waiting() > 0 {
-                // A group that has nothing under way gets a row even where its share is less.
+                // A group without rows in progress gets one row even if its share is smaller than
+                // the row.
                 let reserved = self.slots.reserved.all();
                 let limit = if reserved == 0 { share.max(each) } else { share };
                 let free = memory.rows(row_bytes, is_small);
                 let room =
                     |limit: u32| free.min((u64::from(limit).saturating_sub(reserved) / u64::from(each)) as usize);
-                let mut count = most.min(job.rows_waiting()).min(room(limit - limit / KEPT));
+                let mut count = most.min(job.rows_waiting()).min(room(limit - limit / IDLE_JOBS_SHARE_DIVISOR));
                 if count == 0 && !job.is_under_way() {
                     count = room(limit).min(1);
                 }
@@ -184,11 +191,12 @@ impl Group {
                         self.short_since = None;
                         ready += job.ready() - before;
                     }
-                    // There may be memory for fewer.
+                    // There may be memory for fewer rows.
                     Err(DeviceError::OutOfMemory { .. }) if count > 1 => most = count / 2,
                     Err(error) => {
                         failed.push((id, error));
-                        // Nobody else finds any either, before rows that are under way have ended.
+                        // Other jobs of the group will find no memory either until rows in progress
+                        // have ended.
                         if self.is_under_way() {
                             return failed;
                         }
@@ -200,11 +208,11 @@ impl Group {
         failed
     }
 
-    /// Takes lanes for a wave of up to `width` bootstraps.
+    /// Gathers lanes for a wave of up to `width` bootstraps.
     pub(super) fn gather(&mut self, width: usize, now: Instant, horizon: Duration) -> (Wave, Vec<LaneId>) {
         let (mut wave, mut lanes, mut bootstraps) = (Wave::default(), Vec::new(), 0);
         let mut outputs = Vec::new();
-        // Lanes without a table cost next to nothing; they only must not be without end.
+        // Lanes without a table cost almost nothing, but their number needs a bound as well.
         let full = |bootstraps: usize, lanes: &Vec<LaneId>| bootstraps >= width || lanes.len() >= 4 * width;
         for class in self.order(now, horizon) {
             let mut left = true;
@@ -212,7 +220,7 @@ impl Group {
                 left = false;
                 for &id in &class {
                     let Some(job) = self.jobs.get_mut(&id) else { continue };
-                    for _ in 0..STEP {
+                    for _ in 0..LANES_PER_TURN {
                         if full(bootstraps, &lanes) {
                             break;
                         }
@@ -234,9 +242,10 @@ impl Group {
         (wave, lanes)
     }
 
-    /// Jobs in classes of equal importance: by priority, and within one those first whose deadline is near. In a class,
-    /// whoever was served longest ago comes first. A new job comes behind those that wait, and before those that were
-    /// served after it came, so that neither many small jobs nor few large ones keep the others waiting.
+    /// Jobs in classes of equal importance: by priority, then by near deadline. Within a class, the
+    /// least recently served job is first. A new job ranks behind the jobs that already wait, and
+    /// before jobs that are served after its arrival. Neither many small jobs nor few large jobs
+    /// can starve the others.
     fn order(&self, now: Instant, horizon: Duration) -> Vec<Vec<u64>> {
         let mut classes: BTreeMap<(Reverse<i32>, bool), Vec<u64>> = BTreeMap::new();
         for (&id, job) in self.jobs.iter().filter(|(_, job)| job.ready() > 0 || job.rows_waiting() > 0) {

@@ -1,4 +1,4 @@
-//! A job in the engine, and its rows under way.
+//! A job in the engine, and its rows in progress.
 
 use std::{
     collections::VecDeque,
@@ -22,17 +22,17 @@ use super::{
 };
 use crate::{inputs::Rows, key_cache::KeyLease, latency::Stopwatch, outputs::OutputList};
 
-/// What the engine is asked to do.
+/// A job as it is submitted to the engine.
 pub(crate) struct EngineJob {
-    /// The engine's name for it.
+    /// Id of the job in the engine.
     pub(crate) id: u64,
     pub(crate) group: GroupId,
-    /// Keeps the key resident.
+    /// Lease that keeps the key resident.
     pub(crate) key: KeyLease,
-    /// The key of the set's companion, where it is there too.
+    /// Lease on the key of the set's companion, if that key is resident.
     pub(crate) companion: Option<KeyLease>,
     pub(crate) plan: Arc<Plan>,
-    /// One for each input of the program.
+    /// Rows of each input of the program.
     pub(crate) inputs: Vec<Box<dyn Rows>>,
     pub(crate) rows: usize,
     pub(crate) priority: i32,
@@ -42,13 +42,13 @@ pub(crate) struct EngineJob {
     pub(crate) done: Option<oneshot::Sender<Result<Finished, JobFailure>>>,
 }
 
-/// A job that has run to its end.
+/// Outcome of a job that has computed all rows.
 pub(crate) struct Finished {
     pub(crate) outputs: Vec<OutputList>,
     pub(crate) stopwatch: Stopwatch,
 }
 
-/// How far a job has come, for whoever asks.
+/// Progress of a job, readable from any thread.
 #[derive(Default)]
 pub(crate) struct JobStatus {
     stage: AtomicU8,
@@ -57,7 +57,7 @@ pub(crate) struct JobStatus {
 }
 
 impl JobStatus {
-    /// Enters a stage, as numbered in the protocol.
+    /// Enters a stage, numbered as in the protocol.
     pub(crate) fn enter(&self, stage: cloakwork_proto::v1::LeaseStage) {
         self.stage.store(stage as i32 as u8, Ordering::Relaxed);
         self.advance();
@@ -67,7 +67,7 @@ impl JobStatus {
         self.stage.load(Ordering::Relaxed) == stage as i32 as u8
     }
 
-    /// Something was achieved.
+    /// Counts a step of progress.
     pub(crate) fn advance(&self) {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
@@ -76,14 +76,14 @@ impl JobStatus {
         self.rows_done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Stage, progress and rows done.
+    /// Stage, progress and number of rows done.
     pub(crate) fn read(&self) -> (i32, u64, u64) {
         let stage = i32::from(self.stage.load(Ordering::Relaxed));
         (stage, self.progress.load(Ordering::Relaxed), self.rows_done.load(Ordering::Relaxed))
     }
 }
 
-/// A lane by name: a row under way and a node.
+/// Identifies a lane by its job, row in progress and node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LaneId {
     pub(super) job: u64,
@@ -96,21 +96,22 @@ pub(super) struct Job {
     pub(super) job: EngineJob,
     pub(super) tables: Vec<Arc<Table>>,
     pub(super) outputs: Vec<OutputList>,
-    /// Of each of its rows.
+    /// Slot need of each row.
     pub(super) need: Need,
-    /// How many nodes a row may be ahead of its first open one.
+    /// Maximum distance in nodes between a row's first open node and a node that may begin.
     window: usize,
-    /// Next row to begin.
+    /// Index of the next row to begin.
     next_row: usize,
     rows_done: usize,
     rows: Vec<Option<Row>>,
     free_rows: Vec<u32>,
-    /// Rows with nodes that could be computed now, whose turn it is first.
+    /// Rows with ready nodes, in the order of their turns.
     turns: VecDeque<u32>,
-    /// Such nodes, of all rows.
+    /// Number of ready nodes of all rows.
     ready: usize,
     pub(super) lanes_in_flight: usize,
-    /// Number of the group's wave that it last had lanes in, or that was the last when it came.
+    /// Number of the group's wave that last contained lanes of the job. Initially the number of the
+    /// group's last wave.
     pub(super) served: u64,
     pub(super) cancelled: bool,
 }
@@ -138,22 +139,22 @@ impl Job {
         }
     }
 
-    /// Nodes that could be computed now.
+    /// Number of nodes that could be computed now.
     pub(super) fn ready(&self) -> usize {
         self.ready
     }
 
-    /// Rows that have not begun.
+    /// Number of rows that have not begun.
     pub(super) fn rows_waiting(&self) -> usize {
         if self.cancelled { 0 } else { self.job.rows - self.next_row }
     }
 
-    /// Rows that have begun and not ended.
+    /// Number of rows that have begun and not ended.
     pub(super) fn rows_under_way(&self) -> usize {
         self.rows.len() - self.free_rows.len()
     }
 
-    /// Has a row begun and not ended?
+    /// Whether any row has begun and not ended.
     pub(super) fn is_under_way(&self) -> bool {
         self.rows_under_way() > 0
     }
@@ -162,8 +163,8 @@ impl Job {
         self.rows_done == self.job.rows
     }
 
-    /// Begins `count` rows with slots from `slots`, which are reserved. Where inputs cannot be written, none has begun, and the
-    /// slots are given back.
+    /// Begins `count` rows with reserved slots from `slots`. If the inputs cannot be written, no
+    /// row has begun and the slots are returned.
     pub(super) fn begin_rows(
         &mut self,
         count: usize,
@@ -206,7 +207,8 @@ impl Job {
         Ok(())
     }
 
-    /// Takes the row back that began last, if nothing of it is computed. None of its lanes is in flight.
+    /// Takes back the row that began last, if none of its nodes is computed. None of its lanes is
+    /// in flight.
     pub(super) fn take_last_row_back(&mut self, slots: &mut Slots) -> bool {
         let is_last = |row: &Row| row.index + 1 == self.next_row && row.is_untouched();
         let Some(place) = self.rows.iter().position(|row| row.as_ref().is_some_and(is_last)) else { return false };
@@ -217,9 +219,10 @@ impl Job {
         true
     }
 
-    /// The rows from `first` on have not begun after all.
+    /// Undoes the beginning of the rows from `first` on.
     fn take_back(&mut self, first: usize, begun: Vec<u32>, slots: &mut Slots) {
-        // The slots that were taken last come first again: there may be no memory for the others.
+        // Slots are returned in reverse order, so that the earliest are taken first next time: the
+        // others may have no memory.
         for place in begun.into_iter().rev() {
             if let Some(mut row) = self.rows[place as usize].take() {
                 row.free(slots);
@@ -230,7 +233,8 @@ impl Job {
         self.next_row = first;
     }
 
-    /// The next node that could be computed now, rows by turns, and the slots of its results, which `out` is told.
+    /// Begins the next ready node, with rows taking turns. Appends the slots of its results to
+    /// `out`.
     pub(super) fn begin_lane(&mut self, slots: &mut Slots, out: &mut Vec<u32>) -> Option<LaneId> {
         let place = self.turns.pop_front()?;
         let row = self.rows[place as usize].as_mut()?;
@@ -243,7 +247,7 @@ impl Job {
         Some(LaneId { job: self.job.id, row: place, node })
     }
 
-    /// A lane that was not computed after all.
+    /// Returns a lane that was not computed.
     pub(super) fn put_back(&mut self, lane: LaneId, slots: &mut Slots) {
         self.lanes_in_flight -= 1;
         let Some(row) = &mut self.rows[lane.row as usize] else { return };
@@ -252,7 +256,7 @@ impl Job {
         self.count(lane.row, before);
     }
 
-    /// Terms of a lane by slot.
+    /// Terms of a lane, by slot.
     pub(super) fn terms(&self, lane: LaneId) -> impl Iterator<Item = cloakwork_device::Term> + '_ {
         let row = self.rows[lane.row as usize].as_ref();
         let terms = &self.job.plan.graph.nodes[lane.node as usize].terms;
@@ -262,7 +266,7 @@ impl Job {
         })
     }
 
-    /// A lane has been computed.
+    /// Records that a lane has been computed.
     pub(super) fn computed(
         &mut self,
         lane: LaneId,
@@ -278,7 +282,7 @@ impl Job {
         self.settle(lane.row, slots, device, arena)
     }
 
-    /// Takes account of what has become ready in a row that had so many ready nodes before.
+    /// Updates the ready count of a row that had `before` ready nodes.
     fn count(&mut self, place: u32, before: usize) {
         let now = self.rows[place as usize].as_ref().map_or(0, Row::ready);
         if self.cancelled || now == before {
@@ -290,14 +294,14 @@ impl Job {
         self.ready += now - before;
     }
 
-    /// Nothing more of it is to begin.
+    /// Cancels the job, so that no more of its lanes begin.
     pub(super) fn cancel(&mut self) {
         self.cancelled = true;
         self.turns.clear();
         self.ready = 0;
     }
 
-    /// Gives everything back that the job holds. Only when none of its lanes is in flight.
+    /// Frees all rows of the job. Allowed only when none of its lanes is in flight.
     pub(super) fn free(&mut self, slots: &mut Slots) {
         for mut row in self.rows.iter_mut().filter_map(Option::take) {
             row.free(slots);
@@ -305,7 +309,7 @@ impl Job {
         }
     }
 
-    /// Ends a row that has run to its end.
+    /// Stores the outputs of a row that has computed all nodes, and frees the row.
     fn settle(&mut self, place: u32, slots: &mut Slots, device: &dyn Device, arena: Arena) -> Result<(), DeviceError> {
         let Some(mut row) = self.rows[place as usize].take_if(|row| row.is_done()) else { return Ok(()) };
         let stored = if self.cancelled { Ok(()) } else { self.store(&row, device, arena) };

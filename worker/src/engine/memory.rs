@@ -1,24 +1,26 @@
-//! How the memory for rows under way is shared: every group has an arena of its own, and all of them together may take
-//! up no more than one.
+//! Sharing of the memory for rows in progress. Every group has an arena of its own, and all arenas
+//! together may use no more memory than one.
 
-/// A row is small when all of its values would take at most this part of the whole.
-const SMALL_PART: u64 = 64;
-/// This part of the whole is kept for small rows: large ones may take hours.
-const KEPT_PART: u64 = 8;
+/// A row is small if all of its values fit in the whole memory divided by this number.
+const SMALL_ROW_DIVISOR: u64 = 64;
+/// The whole memory divided by this number is kept for small rows, because large rows may take
+/// hours.
+const SMALL_ROWS_SHARE_DIVISOR: u64 = 8;
 
-/// What is left while rows begin, group after group, those that have waited longest first.
+/// Free memory during admission. Groups begin rows in turn, and the group that has waited longest
+/// is first.
 #[derive(Debug)]
 pub(super) struct Memory {
     whole: u64,
-    /// Of small rows under way.
+    /// Bytes of small rows in progress.
     small: u64,
-    /// Of the others.
+    /// Bytes of large rows in progress.
     large: u64,
-    /// What the row takes that has waited longest, if it did not fit.
+    /// Bytes of the row that has waited longest, if that row did not fit.
     next: u64,
 }
 
-/// What rows under way may come to need, in bytes or slots.
+/// Memory that rows in progress may need, in bytes or slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reserved {
     pub(super) small: u64,
@@ -32,7 +34,7 @@ impl Reserved {
 }
 
 impl Memory {
-    /// Of so many bytes, some of them reserved.
+    /// Memory of `whole` bytes, of which `reserved` is taken.
     pub(super) fn new(whole: u64, reserved: impl Iterator<Item = Reserved>) -> Self {
         let (mut small, mut large) = (0, 0);
         for reserved in reserved {
@@ -42,27 +44,28 @@ impl Memory {
         Self { whole, small, large, next: 0 }
     }
 
-    /// Is a row small whose values would take up so much of so many bytes or slots?
+    /// Whether a row is small, given the size of all its values and of the whole memory, in bytes
+    /// or slots.
     pub(super) fn is_small(whole: u64, row: u64) -> bool {
-        row <= whole / SMALL_PART
+        row <= whole / SMALL_ROW_DIVISOR
     }
 
-    /// Rows of so many bytes that may begin.
+    /// Number of rows of `row` bytes that may begin.
     pub(super) fn rows(&self, row: u64, is_small: bool) -> usize {
         let free = self.whole.saturating_sub(self.small + self.large);
         let room = if self.small + self.large == 0 {
             self.whole
         } else if is_small {
-            let kept = (self.whole / KEPT_PART).min(self.whole.saturating_sub(self.next));
+            let kept = (self.whole / SMALL_ROWS_SHARE_DIVISOR).min(self.whole.saturating_sub(self.next));
             free.saturating_sub(self.next).max(kept.saturating_sub(self.small).min(free))
         } else {
-            let most = (self.whole - self.whole / KEPT_PART).saturating_sub(self.large);
+            let most = (self.whole - self.whole / SMALL_ROWS_SHARE_DIVISOR).saturating_sub(self.large);
             most.min(free).saturating_sub(self.next)
         };
         usize::try_from(room / row.max(1)).unwrap_or(usize::MAX)
     }
 
-    /// So many rows of so many bytes begin.
+    /// Reserves memory for `count` rows of `row` bytes.
     pub(super) fn take(&mut self, row: u64, is_small: bool, count: usize) {
         let bytes = row * count as u64;
         if is_small {
@@ -72,7 +75,8 @@ impl Memory {
         }
     }
 
-    /// A row did not fit that nobody has waited longer than: what others leave is for it.
+    /// Keeps memory that becomes free for a row that did not fit. Only the first call counts: it is
+    /// for the row that has waited longest.
     pub(super) fn keep_for(&mut self, row: u64) {
         if self.next == 0 {
             self.next = row;
@@ -88,20 +92,20 @@ mod tests {
         Memory::new(1024, [Reserved { small, large }].into_iter())
     }
 
-    /// Rows of so many bytes, all of whose values they hold at once.
+    /// Number of rows that may begin, for rows that hold all their values at once.
     fn rows(memory: &Memory, row: u64) -> usize {
         memory.rows(row, Memory::is_small(1024, row))
     }
 
     #[test]
-    fn a_row_that_takes_all_of_it_begins_alone() {
+    fn a_row_that_takes_the_whole_memory_begins_alone() {
         assert_eq!(rows(&memory(0, 0), 1024), 1);
         assert_eq!(rows(&memory(1, 0), 1024), 0);
         assert_eq!(rows(&memory(0, 0), 1025), 0);
     }
 
     #[test]
-    fn large_rows_leave_a_part_to_small_ones() {
+    fn large_rows_leave_a_share_to_small_rows() {
         assert_eq!(rows(&memory(0, 600), 100), 2, "up to 896");
         assert_eq!(rows(&memory(0, 896), 17), 0);
         assert_eq!(rows(&memory(0, 896), 16), 8);
@@ -109,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_for_the_next_is_taken_by_nobody_else() {
+    fn memory_kept_for_the_next_row_is_not_given_to_others() {
         let mut memory = memory(0, 500);
         memory.keep_for(600);
         memory.keep_for(17);
@@ -120,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn small_rows_make_way_for_one_that_needs_all() {
+    fn small_rows_do_not_begin_before_a_waiting_row_that_needs_all() {
         let mut memory = memory(16, 0);
         memory.keep_for(1024);
         assert_eq!(rows(&memory, 16), 0);
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_than_there_is() {
+    fn reservations_never_exceed_the_memory() {
         for (small, large) in [(0, 0), (100, 0), (900, 100), (0, 1024), (512, 512)] {
             for row in [1, 16, 17, 300, 1024] {
                 let mut memory = memory(small, large);

@@ -1,31 +1,32 @@
-//! What can be known of a graph before a row passes through it.
+//! Properties of a graph that are independent of any row.
 
 use cloakwork_circuit::{Graph, Node, Output, Table, Term, ValueId};
 
-/// A graph, and who waits for whom in it.
+/// A graph and the dependencies of its nodes.
 pub(crate) struct Plan {
     pub(crate) graph: Graph,
-    /// Bootstraps that must follow one another.
+    /// Length of the longest chain of dependent bootstraps.
     pub(crate) depth: u32,
-    /// By value: the nodes that use it, each once.
+    /// For each value: the nodes that use the value, each once.
     pub(super) users: Vec<Vec<u32>>,
-    /// By value: how often it is needed, by nodes and as output.
+    /// For each value: number of nodes that use the value, plus its occurrences among the outputs.
     pub(super) uses: Vec<u32>,
-    /// By node: results of other nodes that it needs.
+    /// For each node: number of distinct values that it needs from other nodes.
     pub(super) waits: Vec<u32>,
-    /// The widest first.
+    /// Windows in order of decreasing width.
     windows: Vec<Window>,
 }
 
-/// How far a row may be ahead of its first node that is not computed, and what that takes.
+/// How far a node that begins may be ahead of the row's first open node, and the slots that a row
+/// then needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) nodes: usize,
-    /// Slots that a row may need at most. Counts as one where it needs none.
+    /// Maximum number of slots that a row needs. At least 1, even for a row that needs none.
     pub(super) slots: u32,
 }
 
-/// What keeps account of a value in a row: its slot, its uses, and what its node waits for.
+/// Bookkeeping bytes of a value in a row: its slot, its uses, and the wait count of its node.
 const VALUE_BYTES: usize = 3 * size_of::<u32>();
 
 impl Plan {
@@ -53,13 +54,13 @@ impl Plan {
         plan
     }
 
-    /// The window that holds the whole row.
+    /// The window that contains all nodes.
     pub(super) fn whole(&self) -> Window {
         self.windows[0]
     }
 
-    /// The narrowest window that has so many nodes in it, or all of them, or else the widest that takes no more slots than
-    /// there are.
+    /// The narrowest window with at least `lanes` nodes, or with all nodes if there are fewer. If
+    /// its slots exceed `slots`, the widest window that fits.
     pub(super) fn window(&self, lanes: usize, slots: u32) -> Window {
         let fits = |window: &&Window| window.slots <= slots;
         let wide = self.windows.iter().rev().find(|window| window.nodes >= lanes).unwrap_or(&self.windows[0]);
@@ -67,15 +68,15 @@ impl Plan {
         *window.unwrap_or(&self.windows[self.windows.len() - 1])
     }
 
-    /// Bytes that keep account of a row.
+    /// Bookkeeping bytes of a row.
     pub(super) fn row_bytes(&self) -> u64 {
         (self.uses.len() * VALUE_BYTES) as u64
     }
 
-    /// Windows of all nodes, and of ever fewer down to one.
+    /// Windows of all nodes and of successive halves, down to one node.
     ///
-    /// A row holds what was computed before its first open node and is needed from there on, and beyond that at most what
-    /// the nodes in its window return.
+    /// Before its first open node, a row holds computed values that are still needed. Beyond this
+    /// node, a row holds at most the results of the nodes in its window.
     fn windows(&self) -> Vec<Window> {
         let nodes = self.graph.nodes.len();
         let held = self.held();
@@ -92,8 +93,9 @@ impl Plan {
         widths.take_while(|width| *width > 0).map(window).collect()
     }
 
-    /// By node: values from before it that it or a later one needs, that are returned, or that are inputs nobody needs. The
-    /// latter two are there to the end.
+    /// For each node: number of earlier values that a row holds there. These are values that this
+    /// or a later node needs, outputs, and inputs that no node needs. Outputs and unused inputs are
+    /// held to the end.
     fn held(&self) -> Vec<u32> {
         let nodes = self.graph.nodes.len();
         let mut changes = vec![0; nodes + 2];
@@ -114,14 +116,14 @@ impl Plan {
         changes.into_iter().take(nodes + 1).scan(0, sum).collect()
     }
 
-    /// Bytes that it takes up, roughly.
+    /// Approximate bytes that the plan occupies.
     pub(crate) fn bytes(&self) -> usize {
         let terms: usize = self.graph.nodes.iter().map(|node| node.terms.len()).sum();
         let functions =
             |table: &Table| if let Table::Functions(functions) = table { functions.concat().len() } else { 0 };
         let entries: usize = self.graph.tables.iter().map(functions).sum();
         let outputs: usize = self.graph.outputs.iter().map(Vec::len).sum();
-        // Of a term: itself, and its node among the users of its value.
+        // A term takes its own size and an entry among the users of its value.
         size_of::<Self>()
             + self.graph.nodes.len() * (size_of::<Node>() + size_of::<u32>())
             + terms * (size_of::<Term>() + size_of::<u32>())

@@ -1,4 +1,4 @@
-//! A row under way: which of its nodes could be computed now, and where its values are.
+//! A row in progress: its ready nodes, and the slots of its values.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -7,28 +7,29 @@ use super::{
     slots::{NO_SLOT, Slots},
 };
 
-/// A row under way.
+/// A row in progress.
 pub(super) struct Row {
-    /// Place among the job's rows.
+    /// Index among the job's rows.
     pub(super) index: usize,
-    /// Slot by value.
+    /// Slot of each value.
     slots: Box<[u32]>,
-    /// Uses to come, by value.
+    /// Remaining uses of each value.
     uses: Box<[u32]>,
-    /// Results to wait for, by node; [`COMPUTED`] at the end.
+    /// Number of results that each node waits for, or [`COMPUTED`].
     waits: Box<[u32]>,
-    /// Nodes that could be computed now, the most urgent one on top.
+    /// Nodes that could be computed now, the lowest index on top.
     ready: BinaryHeap<Reverse<u32>>,
-    /// All nodes before it are computed. None that is as far behind it as the window is wide may begin.
+    /// All nodes before this one are computed. A node at a distance of `window` or more from it may
+    /// not begin.
     first: usize,
     window: usize,
 }
 
-/// In place of the results that a node waits for.
+/// Wait count of a node that is computed.
 const COMPUTED: u32 = u32::MAX;
 
 impl Row {
-    /// One that has slots for its inputs, in their order.
+    /// A row whose inputs have slots, in their order.
     pub(super) fn new(index: usize, plan: &Plan, window: usize, slots: &mut Slots) -> Self {
         let mut row = Self {
             index,
@@ -44,32 +45,33 @@ impl Row {
         row
     }
 
-    /// Slots of its inputs.
+    /// Slots of the inputs.
     pub(super) fn inputs(&self, plan: &Plan) -> &[u32] {
         &self.slots[..plan.graph.input_blocks()]
     }
 
-    /// Slot of a value that is there.
+    /// Slot of a value that the row holds.
     pub(super) fn slot(&self, value: usize) -> u32 {
         self.slots[value]
     }
 
-    /// Nodes that could be computed now.
+    /// Number of nodes that could be computed now.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// Has no node been computed yet?
+    /// Whether no node has been computed yet.
     pub(super) fn is_untouched(&self) -> bool {
         !self.waits.contains(&COMPUTED)
     }
 
-    /// Has every node been computed?
+    /// Whether every node has been computed.
     pub(super) fn is_done(&self) -> bool {
         self.first == self.waits.len()
     }
 
-    /// The most urgent node that could be computed now; its results get slots, which `out` is told.
+    /// Begins the ready node with the lowest index. Allocates slots for its results and appends
+    /// them to `out`.
     pub(super) fn begin(&mut self, plan: &Plan, slots: &mut Slots, out: &mut Vec<u32>) -> Option<u32> {
         let Reverse(node) = self.ready.pop()?;
         for value in plan.graph.results(node as usize) {
@@ -79,13 +81,14 @@ impl Row {
         Some(node)
     }
 
-    /// A node that had begun was not computed after all, and could be now.
+    /// Makes a node ready again that had begun but was not computed.
     pub(super) fn put_back(&mut self, plan: &Plan, node: u32, slots: &mut Slots) {
         plan.graph.results(node as usize).for_each(|value| slots.give_back(&mut self.slots[value]));
         self.ready.push(Reverse(node));
     }
 
-    /// A node has been computed: whoever waited for it becomes ready, and what nobody needs any more is freed.
+    /// Records that a node has been computed. Nodes that waited only for its results become ready,
+    /// and values without further uses are freed.
     pub(super) fn computed(&mut self, plan: &Plan, node: u32, slots: &mut Slots) {
         let end = self.first + self.window;
         for value in plan.graph.results(node as usize) {
@@ -112,12 +115,13 @@ impl Row {
         self.open(end);
     }
 
-    /// Gives all slots back.
+    /// Frees all slots.
     pub(super) fn free(&mut self, slots: &mut Slots) {
         self.slots.iter_mut().for_each(|slot| slots.give_back(slot));
     }
 
-    /// The window has moved, and ended at `end` before: what waits for nothing there is ready.
+    /// Makes nodes ready that the moved window now contains and that wait for nothing. The window
+    /// previously ended at `end`.
     fn open(&mut self, end: usize) {
         let nodes = self.waits.len();
         for node in end.min(nodes)..(self.first + self.window).min(nodes) {

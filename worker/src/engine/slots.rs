@@ -1,4 +1,4 @@
-//! The slots of an arena: which are free, and how many are spoken for.
+//! The slots of an arena: free slots and reservations.
 
 use super::memory::Reserved;
 
@@ -6,27 +6,28 @@ use super::memory::Reserved;
 #[derive(Default)]
 pub(super) struct Slots {
     free: Vec<u32>,
-    /// Free ones whose contents have been forgotten: the first so many.
+    /// Number of slots at the start of `free` whose contents are discarded already.
     forgotten: usize,
     next: u32,
-    /// Slots that the rows under way may come to need. Never more than the arena has, so that taking never fails.
+    /// Slots that the rows in progress may need. The sum never exceeds the arena, so that taking a
+    /// slot never fails.
     pub(super) reserved: Reserved,
 }
 
-/// What a row may come to need.
+/// Slot need of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    /// Slots, and as many more as what keeps account of the row would fill.
+    /// Number of slots, including as many as the bookkeeping of the row would fill.
     pub(super) slots: u32,
-    /// Is it a row that ends soon, having few values?
+    /// Whether the row is small: it has few values and therefore ends soon.
     pub(super) is_small: bool,
 }
 
-/// Of a value that has none.
+/// Slot of a value that has none.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 impl Slots {
-    /// Speaks for so many rows.
+    /// Reserves slots for `count` rows.
     pub(super) fn reserve(&mut self, row: Need, count: usize) {
         *self.class(row) += u64::from(row.slots) * count as u64;
     }
@@ -48,20 +49,21 @@ impl Slots {
         slot
     }
 
-    /// Frees a value's slot, if it has one.
+    /// Frees a value's slot, if the value has one.
     pub(super) fn give_back(&mut self, slot: &mut u32) {
         if *slot != NO_SLOT {
             self.free.push(std::mem::replace(slot, NO_SLOT));
         }
     }
 
-    /// Free slots that may still hold something. They are taken to be forgotten now.
+    /// Free slots that may still hold a ciphertext. The caller discards them, so they now count as
+    /// discarded.
     pub(super) fn forget(&mut self) -> &[u32] {
         let forgotten = std::mem::replace(&mut self.forgotten, self.free.len());
         &self.free[forgotten..]
     }
 
-    /// Slots that are not free.
+    /// Number of slots that are not free.
     #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.next as usize - self.free.len()

@@ -1,4 +1,4 @@
-//! Lookup tables on the device, each for as long as a job needs it.
+//! Lookup tables on the device, each loaded as long as a job needs it.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use cloakwork_device::{Device, DeviceError, HostLut, LutSlot};
 use cloakwork_params::{ParameterSet, TorusWidth};
 use cloakwork_tfhe::{Lut, LutError};
 
-/// A table that leaves the device with its last user.
+/// A loaded table. The device evicts the table when the last reference is dropped.
 pub(super) struct Table {
     pub(super) slot: LutSlot,
     device: Arc<dyn Device>,
@@ -22,13 +22,13 @@ impl Drop for Table {
     }
 }
 
-/// The tables of a group. Bounded by its jobs, whose programs are.
+/// The tables of a group. The limits of the jobs' programs bound their number.
 #[derive(Default)]
 pub(super) struct Tables {
     known: HashMap<Functions, Weak<Table>>,
 }
 
-/// Why a table cannot be had.
+/// Why a table cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TableError {
     #[error(transparent)]
@@ -37,7 +37,7 @@ pub(super) enum TableError {
     Device(#[from] DeviceError),
 }
 
-/// 1/8 of the torus, in units of 2^-64: a boolean true.
+/// 1/8 of the torus, in units of 2^-64: the encoding of the boolean true.
 const EIGHTH: u64 = 1 << 61;
 
 impl Tables {

@@ -1,4 +1,4 @@
-//! Who gets into which wave, on a device whose waves end when the test says so.
+//! Assignment of jobs to waves, on a device whose waves end when the test says so.
 
 use std::{collections::BTreeMap, pin::pin};
 
@@ -20,34 +20,34 @@ use crate::{
     inputs::Rows,
     key_cache::{KeyCache, KeyRequest},
     latency::{Stage, Stopwatch},
-    test_device::{TestDevice, WIDTH},
+    test_device::{TestDevice, WAVE_WIDTH},
 };
 
-struct Bed {
+struct TestBed {
     device: Arc<TestDevice>,
     engine: Engine,
     keys: Arc<KeyCache>,
 }
 
-/// A job as the tests know it.
+/// A submitted job.
 struct Known {
     id: u64,
     status: Arc<JobStatus>,
     done: oneshot::Receiver<Result<Finished, JobFailure>>,
 }
 
-/// What to submit. Its lanes carry its number.
+/// Parameters of a job to submit. Its lanes carry its number as their constant.
 struct Wish {
     number: u64,
     key: u8,
     rows: usize,
     chain: usize,
-    /// Are its values needed to the end?
+    /// Whether the row's values are needed to the end.
     holds: bool,
     priority: i32,
-    /// Is the key of its set's companion there too?
+    /// Whether the key of the set's companion is resident too.
     has_companion: bool,
-    /// May its results be noisier?
+    /// Whether the results may be noisier.
     may_be_noisier: bool,
 }
 
@@ -58,7 +58,7 @@ impl Wish {
     }
 }
 
-/// Inputs whose words matter to nobody.
+/// Inputs whose words do not matter.
 struct NoRows;
 
 impl Rows for NoRows {
@@ -77,12 +77,13 @@ fn set() -> &'static ParameterSet {
     by_name("TOY_MESSAGE_2_CARRY_2").expect("a set")
 }
 
-/// One that has a companion.
+/// A set that has a companion.
 fn set_with_companion() -> &'static ParameterSet {
     by_name("TOY_MESSAGE_2_CARRY_2_N2048").expect("a set")
 }
 
-/// A chain of lookups. The last one may need all before it, so that none of its slots is free before the end.
+/// A chain of lookups. With `holds`, the last lookup needs all values before it, so that no slot is
+/// free before the end.
 fn graph(set: &'static ParameterSet, wish: &Wish) -> Graph {
     let Wish { number, chain: length, may_be_noisier, .. } = *wish;
     let first = |index: usize| if wish.holds && index + 1 == length { 0 } else { index };
@@ -102,7 +103,7 @@ fn graph(set: &'static ParameterSet, wish: &Wish) -> Graph {
     }
 }
 
-impl Bed {
+impl TestBed {
     fn new(slots: u32) -> Self {
         Self::on(TestDevice::new(slots))
     }
@@ -111,7 +112,7 @@ impl Bed {
         Self::with_keys(device, 1 << 20)
     }
 
-    /// With so many bytes for keys.
+    /// A test bed with `key_bytes` bytes for keys.
     fn with_keys(device: TestDevice, key_bytes: u64) -> Self {
         let device = Arc::new(device);
         let engine = Engine::start(device.clone(), 1 << 20).expect("a thread");
@@ -155,7 +156,8 @@ impl Bed {
         Known { id, status, done }
     }
 
-    /// Ends the oldest wave, and waits for the one that takes its place: lanes by number of their job.
+    /// Ends the oldest wave and waits for its successor. Returns the number of lanes by the number
+    /// of their job.
     fn next(&self) -> BTreeMap<u64, usize> {
         self.device.end_oldest();
         self.device.next_wave()
@@ -166,17 +168,17 @@ fn stage(known: &Known) -> LeaseStage {
     LeaseStage::try_from(known.status.read().0).expect("a stage")
 }
 
-const GIANT: usize = 1_000_000;
+const GIANT_ROWS: usize = 1_000_000;
 
 #[tokio::test]
 async fn a_single_bootstrap_joins_the_next_wave_of_a_giant_job() {
-    let bed = Bed::new(10_000);
-    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+    let bed = TestBed::new(10_000);
+    let _giant = bed.submit(Wish::new(1, GIANT_ROWS)).await;
     for _ in 0..2 {
-        assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, WIDTH)]));
+        assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, WAVE_WIDTH)]));
     }
     let single = bed.submit(Wish::new(2, 1)).await;
-    assert_eq!(bed.next(), BTreeMap::from([(1, WIDTH - 1), (2, 1)]));
+    assert_eq!(bed.next(), BTreeMap::from([(1, WAVE_WIDTH - 1), (2, 1)]));
     bed.next();
     bed.next();
     assert_eq!(single.done.await.expect("an end").expect("a result").outputs.len(), 1);
@@ -184,16 +186,17 @@ async fn a_single_bootstrap_joins_the_next_wave_of_a_giant_job() {
 
 #[tokio::test]
 async fn a_single_bootstrap_under_another_key_does_not_wait_for_the_end_of_a_giant_job() {
-    let bed = Bed::new(10_000);
-    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+    let bed = TestBed::new(10_000);
+    let _giant = bed.submit(Wish::new(1, GIANT_ROWS)).await;
     bed.device.next_wave();
     bed.device.next_wave();
     for number in 2..10 {
         let single = bed.submit(Wish { key: 2, ..Wish::new(number, 1) }).await;
-        // Two waves were on the device when it came, and it may be the giant's turn before its own.
+        // When the job came, two waves were on the device, and the giant's turn may come before its
+        // own.
         let waves = [bed.next(), bed.next(), bed.next(), bed.next()];
         assert!(waves.contains(&BTreeMap::from([(number, 1)])), "{waves:?}");
-        assert!(waves.contains(&BTreeMap::from([(1, WIDTH)])), "the giant goes on: {waves:?}");
+        assert!(waves.contains(&BTreeMap::from([(1, WAVE_WIDTH)])), "the giant goes on: {waves:?}");
         bed.next();
         bed.next();
         assert!(single.done.await.expect("an end").is_ok());
@@ -201,12 +204,12 @@ async fn a_single_bootstrap_under_another_key_does_not_wait_for_the_end_of_a_gia
 }
 
 #[tokio::test]
-async fn equal_jobs_share_the_waves() {
+async fn jobs_of_equal_priority_share_the_waves() {
     const GIANTS: u64 = 8;
-    let bed = Bed::new(100_000);
+    let bed = TestBed::new(100_000);
     let mut known = Vec::new();
     for number in 0..GIANTS {
-        known.push(bed.submit(Wish::new(number, GIANT)).await);
+        known.push(bed.submit(Wish::new(number, GIANT_ROWS)).await);
     }
     bed.device.next_wave();
     bed.device.next_wave();
@@ -226,32 +229,33 @@ async fn equal_jobs_share_the_waves() {
 }
 
 #[tokio::test]
-async fn many_single_bootstraps_do_not_keep_a_giant_job_waiting() {
-    let bed = Bed::new(100_000);
-    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+async fn many_single_bootstraps_do_not_starve_a_giant_job() {
+    let bed = TestBed::new(100_000);
+    let _giant = bed.submit(Wish::new(1, GIANT_ROWS)).await;
     bed.device.next_wave();
     bed.device.next_wave();
     let (mut number, mut known) = (1, Vec::new());
     let mut last = 0;
     for wave in 1..=20 {
-        // More than a wave can take.
-        for _ in 0..WIDTH * 2 {
+        // More jobs than a wave has lanes.
+        for _ in 0..WAVE_WIDTH * 2 {
             number += 1;
             known.push(bed.submit(Wish::new(number, 1)).await);
         }
         if bed.next().contains_key(&1) {
             last = wave;
         }
-        // The singles before it, and there are ever more of them that came before its next turn.
+        // The giant waits for the singles that came before its last turn, and their number grows
+        // with each turn.
         assert!(wave <= 2 * last + 2, "the giant waits for longer than the singles that came before it take");
     }
 }
 
 #[tokio::test]
 async fn a_job_of_few_slots_begins_though_long_rows_hold_most_of_them() {
-    let bed = Bed::new(64);
-    // 21 slots a row: three would be 63 of 64.
-    let _giant = bed.submit(Wish { chain: 20, ..Wish::new(1, GIANT) }).await;
+    let bed = TestBed::new(64);
+    // A row takes 21 slots, so that three rows would take 63 of 64.
+    let _giant = bed.submit(Wish { chain: 20, ..Wish::new(1, GIANT_ROWS) }).await;
     assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 2)]));
     let _single = bed.submit(Wish::new(2, 1)).await;
     assert_eq!(bed.next(), BTreeMap::from([(1, 2), (2, 1)]));
@@ -259,10 +263,10 @@ async fn a_job_of_few_slots_begins_though_long_rows_hold_most_of_them() {
 
 #[tokio::test]
 async fn rows_under_several_keys_together_take_no_more_memory_than_there_is() {
-    let bed = Bed::new(640);
+    let bed = TestBed::new(640);
     let mut first = bed.submit(Wish { chain: 400, ..Wish::new(1, 1) }).await;
     assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 1)]));
-    // As large as the first: one has to wait for the other. The third is small.
+    // The second row is as large as the first, so one waits for the other. The third row is small.
     let _second = bed.submit(Wish { key: 2, chain: 400, ..Wish::new(2, 1) }).await;
     let _third = bed.submit(Wish { key: 3, ..Wish::new(3, 1) }).await;
     let before: Vec<_> = std::iter::from_fn(|| Some(bed.next()).filter(|wave| !wave.contains_key(&2))).collect();
@@ -271,8 +275,8 @@ async fn rows_under_several_keys_together_take_no_more_memory_than_there_is() {
 }
 
 #[tokio::test]
-async fn a_row_of_more_values_than_there_are_slots_keeps_to_a_window() {
-    let bed = Bed::new(64);
+async fn a_row_with_more_values_than_slots_uses_a_narrow_window() {
+    let bed = TestBed::new(64);
     let mut long = bed.submit(Wish { chain: 400, holds: false, ..Wish::new(1, 2) }).await;
     assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 1)]), "there is no room for both rows");
     let mut waves = 1;
@@ -288,28 +292,28 @@ async fn a_row_of_more_values_than_there_are_slots_keeps_to_a_window() {
 
 #[tokio::test]
 async fn a_wave_that_finds_no_memory_is_split() {
-    let bed = Bed::new(10_000);
-    let mut known = bed.submit(Wish { chain: 2, ..Wish::new(1, WIDTH) }).await;
-    assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, WIDTH)]));
+    let bed = TestBed::new(10_000);
+    let mut known = bed.submit(Wish { chain: 2, ..Wish::new(1, WAVE_WIDTH) }).await;
+    assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, WAVE_WIDTH)]));
     bed.device.refuse_oldest();
     let mut lanes = 0;
     while known.done.try_recv().is_err() {
         if let Some(wave) = bed.device.wave_within(Duration::from_millis(100)) {
-            assert!(wave[&1] <= WIDTH / 2, "{wave:?}");
+            assert!(wave[&1] <= WAVE_WIDTH / 2, "{wave:?}");
             lanes += wave[&1];
             bed.device.end_oldest();
         }
     }
-    assert_eq!(lanes, 2 * WIDTH);
+    assert_eq!(lanes, 2 * WAVE_WIDTH);
 }
 
 #[tokio::test]
-async fn a_wave_that_finds_no_memory_for_its_last_slots_keeps_to_the_first() {
+async fn a_wave_that_finds_no_memory_is_retried_with_its_first_slots() {
     for results in [1, 4, 5] {
-        let bed = Bed::new(10_000);
+        let bed = TestBed::new(10_000);
         // Memory for the inputs of a wave, and for some of its results.
-        bed.device.leave((WIDTH + results) as u32);
-        let mut known = bed.submit(Wish::new(1, WIDTH)).await;
+        bed.device.leave((WAVE_WIDTH + results) as u32);
+        let mut known = bed.submit(Wish::new(1, WAVE_WIDTH)).await;
         let mut lanes = 0;
         let end = loop {
             if let Ok(end) = known.done.try_recv() {
@@ -322,23 +326,23 @@ async fn a_wave_that_finds_no_memory_for_its_last_slots_keeps_to_the_first() {
             }
         };
         assert!(end.is_ok(), "{:?}", end.err());
-        assert_eq!(lanes, WIDTH);
+        assert_eq!(lanes, WAVE_WIDTH);
     }
 }
 
 #[tokio::test]
-async fn a_row_that_finds_no_memory_waits_for_others_and_fails_where_there_are_none() {
+async fn a_row_without_memory_waits_for_other_rows_or_fails_if_there_are_none() {
     for key in [1, 2] {
-        let bed = Bed::new(10_000);
+        let bed = TestBed::new(10_000);
         let first = bed.submit(Wish::new(1, 2)).await;
         assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 2)]));
-        // Two inputs and two results have all of it.
+        // Two inputs and two results occupy all memory.
         bed.device.leave(if key == 1 { 4 } else { 0 });
         let mut second = bed.submit(Wish { key, ..Wish::new(2, 1) }).await;
         assert_eq!(bed.device.wave_within(Duration::from_millis(50)), None);
         assert!(second.done.try_recv().is_err(), "it has not ended");
         if key == 2 {
-            // Each group has an arena of its own: here, the memory comes from elsewhere.
+            // Each group has an arena of its own, so in this case the memory comes from elsewhere.
             bed.device.leave(2);
         }
         bed.device.end_oldest();
@@ -346,7 +350,7 @@ async fn a_row_that_finds_no_memory_waits_for_others_and_fails_where_there_are_n
         assert_eq!(bed.device.next_wave(), BTreeMap::from([(2, 1)]));
         bed.device.end_oldest();
         assert!(second.done.await.expect("an end").is_ok());
-        // Nobody has anything to give.
+        // No other job has memory to give.
         bed.device.leave(0);
         let third = bed.submit(Wish { key: 3, ..Wish::new(3, 1) }).await;
         let failure = third.done.await.expect("an end").err().expect("no memory");
@@ -355,9 +359,9 @@ async fn a_row_that_finds_no_memory_waits_for_others_and_fails_where_there_are_n
 }
 
 #[tokio::test]
-async fn memory_of_other_groups_is_not_waited_for_for_long() {
-    let bed = Bed::new(10_000);
-    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+async fn the_wait_for_memory_of_other_groups_is_bounded() {
+    let bed = TestBed::new(10_000);
+    let _giant = bed.submit(Wish::new(1, GIANT_ROWS)).await;
     bed.device.next_wave();
     bed.device.next_wave();
     bed.device.leave_none_to_later_arenas();
@@ -367,17 +371,17 @@ async fn memory_of_other_groups_is_not_waited_for_for_long() {
         if let Ok(end) = other.done.try_recv() {
             break end.err().expect("no memory");
         }
-        // Or else it would be over too soon.
+        // Without the pause, the giant job would end too soon.
         std::thread::sleep(Duration::from_millis(1));
-        assert_eq!(bed.next(), BTreeMap::from([(1, WIDTH)]));
+        assert_eq!(bed.next(), BTreeMap::from([(1, WAVE_WIDTH)]));
     };
     assert!(failure.reason == "WORKER_OUT_OF_MEMORY" && failure.retryable, "{failure:?}");
-    assert!(began.elapsed() >= group::OTHERS_PATIENCE);
+    assert!(began.elapsed() >= group::OTHER_GROUPS_MEMORY_TIMEOUT);
 }
 
 #[tokio::test]
-async fn as_many_rows_begin_together_as_find_memory() {
-    let bed = Bed::new(10_000);
+async fn rows_begin_in_smaller_batches_if_memory_is_short() {
+    let bed = TestBed::new(10_000);
     bed.device.leave(6);
     let mut known = bed.submit(Wish::new(1, 16)).await;
     let mut lanes = 0;
@@ -395,10 +399,10 @@ async fn as_many_rows_begin_together_as_find_memory() {
 }
 
 #[tokio::test]
-async fn what_a_cancelled_job_held_is_there_for_others() {
-    let bed = Bed::new(64);
+async fn slots_of_a_cancelled_job_are_free_for_others() {
+    let bed = TestBed::new(64);
     for number in 0..10 {
-        // Alone, for want of room.
+        // One row runs alone, because the arena has no room for two.
         let known = bed.submit(Wish { chain: 40, ..Wish::new(number, 2) }).await;
         assert_eq!(bed.device.next_wave(), BTreeMap::from([(number, 1)]));
         bed.next();
@@ -409,15 +413,15 @@ async fn what_a_cancelled_job_held_is_there_for_others() {
 }
 
 #[tokio::test]
-async fn a_job_that_others_keep_from_the_waves_is_waiting() {
-    let bed = Bed::new(10_000);
-    let low = bed.submit(Wish { priority: -1, ..Wish::new(1, GIANT) }).await;
+async fn a_job_that_gets_no_lanes_is_reported_as_waiting() {
+    let bed = TestBed::new(10_000);
+    let low = bed.submit(Wish { priority: -1, ..Wish::new(1, GIANT_ROWS) }).await;
     bed.device.next_wave();
     bed.device.next_wave();
     assert_eq!(stage(&low), LeaseStage::Computing);
-    let _high = bed.submit(Wish::new(2, GIANT)).await;
+    let _high = bed.submit(Wish::new(2, GIANT_ROWS)).await;
     for _ in 0..2 {
-        assert_eq!(bed.next(), BTreeMap::from([(2, WIDTH)]));
+        assert_eq!(bed.next(), BTreeMap::from([(2, WAVE_WIDTH)]));
     }
     assert_eq!(stage(&low), LeaseStage::Waiting, "its lanes have landed, and it gets no others");
     let before = low.status.read();
@@ -426,8 +430,8 @@ async fn a_job_that_others_keep_from_the_waves_is_waiting() {
 }
 
 #[tokio::test]
-async fn what_hangs_on_the_device_stands_still_in_computing() {
-    let bed = Bed::new(10_000);
+async fn a_job_that_hangs_on_the_device_stays_in_computing_without_progress() {
+    let bed = TestBed::new(10_000);
     assert_eq!(bed.engine.silent_for(), Duration::ZERO);
     let hung = bed.submit(Wish::new(1, 1)).await;
     bed.device.next_wave();
@@ -448,16 +452,16 @@ async fn what_hangs_on_the_device_stands_still_in_computing() {
 }
 
 #[tokio::test]
-async fn waves_go_under_the_key_that_takes_less_time_at_their_width() {
+async fn waves_use_the_key_that_is_faster_at_their_width() {
     let set = set_with_companion();
     let companion = companion_of(set).expect("a companion").set;
     let point = |set, width, micros| CurvePoint { set, width, time: Duration::from_micros(micros) };
-    let took = [(set, 1, 900), (companion, 1, 300), (set, WIDTH, 1000), (companion, WIDTH, 4000)];
+    let took = [(set, 1, 900), (companion, 1, 300), (set, WAVE_WIDTH, 1000), (companion, WAVE_WIDTH, 4000)];
     let curve = took.map(|(set, width, micros)| point(set, width, micros)).to_vec();
-    let bed = Bed::on(TestDevice::with_curve(1000, curve));
+    let bed = TestBed::on(TestDevice::with_curve(1000, curve));
     let mut companion_waves = Vec::new();
-    // Those whose results must not be noisier take the set's own key.
-    for (rows, may_be_noisier) in [(1, true), (WIDTH, true), (1, false)] {
+    // A job whose results must not be noisier takes the set's own key.
+    for (rows, may_be_noisier) in [(1, true), (WAVE_WIDTH, true), (1, false)] {
         let wish = Wish { has_companion: true, may_be_noisier, ..Wish::new(1, rows) };
         let known = bed.submit(wish).await;
         bed.device.next_wave();
@@ -472,14 +476,14 @@ async fn waves_go_under_the_key_that_takes_less_time_at_their_width() {
 }
 
 #[tokio::test]
-async fn a_companions_key_goes_where_a_key_that_jobs_need_has_no_room() {
+async fn a_companion_is_evicted_if_a_key_that_jobs_need_has_no_room() {
     let set = set_with_companion();
     let companion = companion_of(set).expect("a companion").set;
-    let point = |set, micros| CurvePoint { set, width: WIDTH, time: Duration::from_micros(micros) };
+    let point = |set, micros| CurvePoint { set, width: WAVE_WIDTH, time: Duration::from_micros(micros) };
     let device = TestDevice::with_curve(10_000, vec![point(set, 1000), point(companion, 300)]);
-    // It says that a key takes a byte.
-    let bed = Bed::with_keys(device, 2);
-    let _giant = bed.submit(Wish { has_companion: true, ..Wish::new(1, GIANT) }).await;
+    // The test device reports that a key takes one byte.
+    let bed = TestBed::with_keys(device, 2);
+    let _giant = bed.submit(Wish { has_companion: true, ..Wish::new(1, GIANT_ROWS) }).await;
     bed.device.next_wave();
     bed.device.next_wave();
     let mut other = pin!(bed.submit(Wish { key: 2, ..Wish::new(2, 1) }));

@@ -21,7 +21,7 @@ pub(crate) struct RemoteKey {
 }
 
 impl RemoteKey {
-    /// To be made within the runtime and read outside of it.
+    /// Creates the source within the runtime. Its parts are read outside of the runtime.
     pub(crate) fn new(request: &KeyRequest) -> Self {
         Self {
             set: request.set,
@@ -34,8 +34,8 @@ impl RemoteKey {
     }
 }
 
-/// The group that a key is loaded for, and the digests of its parts. What one tenant's jobs have read is not another's, though it
-/// be the same.
+/// Identifier of the key's contents: the group for which it is loaded, and the digests of its
+/// parts. The group keeps tenants apart, even if their keys have equal bytes.
 fn contents(request: &KeyRequest) -> Vec<u8> {
     let mut contents = Vec::new();
     let mut put = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Which keys make room for which. On the device of these tests a key takes one byte.
+//! Eviction of keys. On the device of these tests, a key takes one byte.
 
 use std::{pin::pin, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     test_device::TestDevice,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn cache(budget: u64) -> (Arc<TestDevice>, Arc<KeyCache>) {
     let device = Arc::new(TestDevice::new(1));
@@ -44,7 +44,7 @@ async fn companion(cache: &Arc<KeyCache>, key: u8) -> Option<KeyLease> {
     lease.map(|(lease, _)| lease)
 }
 
-/// Polls once. Has it not ended?
+/// Polls the future once. Returns whether the future is still pending.
 async fn begins(load: &mut (impl Future<Output = KeyLease> + Unpin)) -> bool {
     tokio::select! {
         biased;
@@ -53,7 +53,7 @@ async fn begins(load: &mut (impl Future<Output = KeyLease> + Unpin)) -> bool {
     }
 }
 
-/// Keys and companions that are there, by their numbers.
+/// Numbers of the resident keys and companions.
 fn resident(cache: &KeyCache) -> [Vec<u8>; 2] {
     let mut resident = [Vec::new(), Vec::new()];
     for key in cache.resident() {
@@ -64,7 +64,7 @@ fn resident(cache: &KeyCache) -> [Vec<u8>; 2] {
 }
 
 #[tokio::test]
-async fn companions_take_what_room_there_is_and_go_first() {
+async fn companions_take_free_room_only_and_are_evicted_first() {
     let (_, cache) = cache(3);
     drop(key(&cache, 1).await);
     drop(companion(&cache, 1).await.expect("there is room"));
@@ -79,7 +79,7 @@ async fn companions_take_what_room_there_is_and_go_first() {
 }
 
 #[tokio::test]
-async fn a_companion_makes_room_for_another_one() {
+async fn an_unused_companion_is_evicted_for_another_companion() {
     let (_, cache) = cache(3);
     let _keys = [key(&cache, 1).await, key(&cache, 2).await];
     let used = companion(&cache, 1).await.expect("there is room");
@@ -90,7 +90,7 @@ async fn a_companion_makes_room_for_another_one() {
 }
 
 #[tokio::test]
-async fn no_companion_is_taken_while_a_key_waits_for_room() {
+async fn no_companion_is_leased_while_a_key_waits_for_room() {
     let (_, cache) = cache(2);
     let _one = key(&cache, 1).await;
     let used = companion(&cache, 1).await.expect("there is room");
@@ -99,10 +99,10 @@ async fn no_companion_is_taken_while_a_key_waits_for_room() {
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut two).await.is_err(), "it waits");
         assert!(companion(&cache, 1).await.is_none() && used.is_wanted_back(), "though it is there");
         drop(used);
-        tokio::time::timeout(PATIENCE, two).await.expect("room");
+        tokio::time::timeout(WAIT_TIMEOUT, two).await.expect("room");
     }
     assert_eq!(resident(&cache), [vec![1, 2], vec![]]);
-    // A job that is gone waits for nothing.
+    // A job that is cancelled stops waiting.
     let (_, cache) = self::cache(2);
     let _keys = [key(&cache, 1).await, key(&cache, 2).await];
     assert!(tokio::time::timeout(Duration::from_millis(50), key(&cache, 3)).await.is_err());
@@ -110,7 +110,7 @@ async fn no_companion_is_taken_while_a_key_waits_for_room() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_room_does_not_take_a_key_from_the_job_that_it_is_loaded_for() {
+async fn a_loaded_key_is_not_evicted_before_its_job_has_leased_it() {
     let (_, cache) = cache(1);
     let (mut one, mut two) = (pin!(key(&cache, 1)), pin!(key(&cache, 2)));
     assert!(begins(&mut one).await, "it is being loaded");
@@ -121,15 +121,15 @@ async fn whoever_waits_for_room_does_not_take_a_key_from_the_job_that_it_is_load
     };
     assert!(!cache.is_short(), "no companion is in the way");
     drop(lease);
-    tokio::time::timeout(PATIENCE, two).await.expect("room");
-    // A key whose job is gone before it is loaded makes room.
+    tokio::time::timeout(WAIT_TIMEOUT, two).await.expect("room");
+    // A key is evictable if its job is gone before the load ends.
     let (_, cache) = self::cache(1);
     assert!(begins(&mut pin!(key(&cache, 1))).await);
-    tokio::time::timeout(PATIENCE, key(&cache, 2)).await.expect("room");
+    tokio::time::timeout(WAIT_TIMEOUT, key(&cache, 2)).await.expect("room");
 }
 
 #[tokio::test]
-async fn jobs_go_on_without_a_companion_that_cannot_be_had() {
+async fn jobs_go_on_without_a_companion_that_fails_to_load() {
     let (device, cache) = cache(3);
     let _key = key(&cache, 1).await;
     device.refuse_keys();
@@ -144,7 +144,7 @@ async fn jobs_go_on_without_a_companion_that_cannot_be_had() {
 }
 
 #[tokio::test]
-async fn a_companion_that_jobs_need_is_a_key_like_any_other() {
+async fn a_companion_that_a_job_has_needed_is_evicted_like_any_key() {
     let (_, cache) = cache(2);
     drop(key(&cache, 1).await);
     drop(companion(&cache, 1).await.expect("there is room"));
@@ -157,7 +157,7 @@ async fn a_companion_that_jobs_need_is_a_key_like_any_other() {
 }
 
 #[test]
-fn bytes_of_a_companion_that_are_wrong_are_told() {
+fn corrupt_key_bytes_are_reported_with_their_part() {
     let digest = v1::Digest { size_bytes: 7, ..Default::default() };
     let problem =
         cloakwork_tfhe::format::FormatError::Envelope(cloakwork_params::EnvelopeError::WrongMagic { got: [0; 8] });

@@ -1,7 +1,8 @@
-//! One line for each event: values cannot begin another line, and cannot steer a terminal.
+//! One line for each event: a value cannot start another line or control a terminal.
 //!
-//! A text from elsewhere is logged as the field `cause`. As `message` it would run into the event's own text, which
-//! has that name: `a job failed` and what a peer wrote could not be told apart, and JSON would have the name twice.
+//! Text from outside is logged as the field `cause`. A field `message` would collide with the
+//! event's own text, which has that name. `a job failed` and the text of a peer could not be told
+//! apart, and the JSON object would have a duplicate key.
 
 use std::io;
 
@@ -11,10 +12,11 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::Format;
 
-/// Where formatted events go. The formatter hands over each event in one write.
+/// Writer of formatted events. The formatter passes each event in one write.
 ///
-/// The formatter escapes some characters in some places only: of values that are displayed, none. So everything is
-/// escaped here, behind the formatter, where no field and no message can get past.
+/// The formatter escapes some characters in some places only, and none in values that are
+/// displayed. This writer therefore escapes the complete line after the formatter, so that no field
+/// and no message bypasses the escaping.
 pub(super) struct Lines<M> {
     pub(super) to: M,
     pub(super) format: Format,
@@ -57,7 +59,7 @@ impl<W: io::Write> io::Write for Line<W> {
             Some(colour) => format!("{colour}{text}{PLAIN}\n"),
             None => format!("{text}\n"),
         };
-        // In one write, so that lines of several threads do not mix.
+        // A single write keeps lines of several threads from interleaving.
         self.to.write_all(line.as_bytes())?;
         Ok(event.len())
     }
@@ -92,7 +94,8 @@ mod tests {
         log.text()
     }
 
-    /// Values in every place that an event has: displayed, debugged, as text, as an error, in its message and its span.
+    /// Logs values in every place of an event: displayed, debugged, as text, as an error, in its
+    /// message and in its span.
     fn log_everywhere() {
         struct Raw;
         impl std::fmt::Debug for Raw {
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_begins_a_line_or_steers_a_terminal() {
+    fn no_value_starts_a_line_or_controls_a_terminal() {
         for format in [Format::Text, Format::Json] {
             let text = logged(format, false, log_everywhere);
             let line = text.strip_suffix('\n').expect("a whole line");
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_those_of_levels_alone() {
+    fn only_levels_determine_the_colour_of_a_line() {
         let text = logged(Format::Text, true, || {
             tracing::warn!("\u{1b}[2J");
             tracing::info!("plain");

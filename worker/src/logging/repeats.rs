@@ -1,8 +1,9 @@
-//! How many events of one kind are logged in one period.
+//! Rate limit for events of one kind.
 //!
-//! Libraries warn of what peers send: `h2` logs one line for each bad frame. Without a limit, one connection without
-//! a token writes gigabytes into the log. A kind is a place in the code that logs. The log shows the first events of
-//! each kind in a period, and says at the period's end how many it left out.
+//! Libraries warn about input from peers: `h2` logs one line for each bad frame. Without a limit,
+//! one connection without a token could write gigabytes into the log. The kind of an event is the
+//! place in the code that logs it. The log shows the first events of each kind in a period, and
+//! reports at the end of the period how many were suppressed.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -27,27 +28,32 @@ use tracing_subscriber::{
 
 use crate::locked::Locked as _;
 
-/// How long a period is.
+/// Length of a period.
 pub(super) const PERIOD: Duration = Duration::from_secs(60);
 
-/// Warnings and errors of one kind in one period, of libraries. Peers cause them at will.
+/// Limit for warnings and errors of one kind in one period, from libraries. Peers can cause them at
+/// will.
 const FOREIGN_WARNINGS_MAX: u64 = 10;
 
-/// Other events of one kind in one period: our own warnings, and notices. Each worker that attaches or is lost causes
-/// one, so a fleet that restarts needs room for one line for each of its workers.
+/// Limit for other events of one kind in one period: our own warnings and notices. Each worker that
+/// attaches or is lost causes one. A fleet that restarts needs room for one line for each of its
+/// workers.
 const LINES_MAX: u64 = 250;
 
-/// Errors of our own of one kind in one period. They tell an operator that something is broken, so most of them are
-/// logged. With a full disk or a bucket that is gone, each failed call logs one, and peers call as often as they like.
+/// Limit for our own errors of one kind in one period. These errors tell an operator that something
+/// is broken, so most of them are logged. A limit is still necessary: with a full disk or a missing
+/// bucket, each failed call logs one error, and peers call as often as they like.
 const ERRORS_MAX: u64 = 1000;
 
-/// Kinds that are counted apart in one period. All further kinds are counted together as one.
+/// Maximum number of kinds that are counted separately in one period. All further kinds are counted
+/// together.
 const KINDS_MAX: usize = 256;
 
-/// Where suppressed events come from, as the label of the metric: a crate, all of ours, or anything else.
+/// Origins of suppressed events, as labels of the metric: a crate, all crates of ours, or anything
+/// else.
 pub const SOURCES: [&str; 7] = ["cloakwork", "h2", "hyper", "rustls", "sqlx", "tonic", "other"];
 
-/// Target of summaries, which are not limited: there is one for each kind and period.
+/// Target of summaries, which have no limit because there is one for each kind and period.
 const SUMMARY: &str = "cloakwork_log";
 
 /// The limit as a filter of log lines.
@@ -66,8 +72,9 @@ impl<S> Filter<S> for Limit {
         self.0.admits(event, Instant::now())
     }
 
-    /// All levels: other filters choose. No answer would make `tracing` offer every event of every level, whatever those
-    /// say, and each database statement would be rendered for nothing.
+    /// All levels, because other filters choose the level. Without a hint, `tracing` would offer
+    /// every event of every level, regardless of the other filters. Each database statement would
+    /// then be rendered for nothing.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::TRACE)
     }
@@ -81,13 +88,13 @@ pub(super) struct Repeats {
     suppressed: [AtomicU64; SOURCES.len()],
 }
 
-/// Events of one kind.
+/// Counters of one kind.
 struct Kind {
-    /// Of the latest event.
+    /// Period of the latest event.
     period: u64,
-    /// Events that were logged in this period.
+    /// Number of events that were logged in this period.
     logged: u64,
-    /// Events that were left out since the last summary.
+    /// Number of events that were suppressed since the last summary.
     suppressed: u64,
     /// Target and line, for the summary.
     name: String,
@@ -98,7 +105,7 @@ impl Repeats {
         Self { begun: now, hasher: RandomState::new(), kinds: Mutex::default(), suppressed: Default::default() }
     }
 
-    /// Whether an event is to be logged at this time.
+    /// Whether an event is logged at this time.
     fn admits(&self, event: &Event<'_>, now: Instant) -> bool {
         let origin = Origin::of(event);
         let Some(most) = lines_max(event.metadata().level(), &origin.target) else { return true };
@@ -125,9 +132,10 @@ impl Repeats {
         false
     }
 
-    /// Logs one line for each kind of which events were left out, and forgets kinds of earlier periods.
+    /// Logs one line for each kind with suppressed events, and removes kinds of earlier periods.
     pub(super) fn summarise(&self, now: Instant) {
-        // Logging comes after the lock was released: each summary asks this limit whether it may be logged.
+        // The lock must be released before logging, because each summary asks this limit for
+        // admission.
         for (kind, suppressed) in self.take(now) {
             tracing::warn!(target: SUMMARY, %kind, suppressed, "lines of one kind were left out of the log");
         }
@@ -142,7 +150,7 @@ impl Repeats {
         taken
     }
 
-    /// Events that were left out, for each of [`SOURCES`].
+    /// Number of suppressed events, for each of [`SOURCES`].
     pub(super) fn suppressed(&self) -> [u64; SOURCES.len()] {
         std::array::from_fn(|index| self.suppressed[index].load(Relaxed))
     }
@@ -166,11 +174,11 @@ impl fmt::Debug for Repeats {
     }
 }
 
-/// Key of all kinds for which the table has no place.
+/// Key of all kinds that exceed the table.
 const OTHER: u64 = 0;
 
-/// Events of one kind that may be logged in one period; `None` for any number. Whoever turns on debug or trace lines
-/// asks for all of them.
+/// Maximum number of events of one kind in one period; `None` for no limit. Debug and trace lines
+/// have no limit, because an operator who turns them on wants all of them.
 fn lines_max(level: &Level, target: &str) -> Option<u64> {
     match *level {
         _ if target == SUMMARY => None,
@@ -210,7 +218,8 @@ impl Origin {
     fn of(event: &Event<'_>) -> Self {
         let metadata = event.metadata();
         let mut origin = Self { target: metadata.target().to_owned(), line: metadata.line().map_or(0, u64::from) };
-        // Records of the crate `log`, which rustls uses, share one place in the code, and name their own in fields.
+        // All records of the crate `log`, which rustls uses, share one callsite and name their own
+        // place in fields.
         if metadata.fields().field("log.target").is_some() {
             event.record(&mut origin);
         }
@@ -247,7 +256,7 @@ mod tests {
     use super::*;
     use crate::logging::test_log::TestLog;
 
-    /// A clock that stands still until it is told to go on, and a log that is limited by it.
+    /// A log with a limit whose clock moves only when the test says so.
     struct Fixture {
         repeats: Arc<Repeats>,
         now: Arc<Mutex<Instant>>,
@@ -274,7 +283,7 @@ mod tests {
             Self { repeats, now, log: TestLog::default() }
         }
 
-        /// What is logged by `events`.
+        /// The lines that `events` logs.
         fn lines(&self, events: impl FnOnce()) -> Vec<String> {
             let before = self.log.text().len();
             let to = self.log.clone();
@@ -305,10 +314,10 @@ mod tests {
     }
 
     #[test]
-    fn warnings_that_peers_cause_are_limited_by_kind_counted_and_summed_up() {
+    fn library_warnings_are_limited_by_kind_and_counted_in_a_summary() {
         let log = Fixture::new();
         assert_eq!(log.lines(|| warn_of_frames(10_000)).len() as u64, FOREIGN_WARNINGS_MAX);
-        // Another kind has its own allowance.
+        // Another kind has a limit of its own.
         let other = log.lines(|| tracing::warn!(target: "hyper::proto", "TE headers illegal"));
         assert_eq!(other.len(), 1);
         assert_eq!((log.suppressed("h2"), log.suppressed("hyper")), (10_000 - FOREIGN_WARNINGS_MAX, 0));
@@ -319,7 +328,7 @@ mod tests {
             summaries[0].contains("h2::proto::ping_pong:") && summaries[0].contains("suppressed=9990"),
             "{summaries:?}"
         );
-        // The next period begins anew, whether or not anybody has summed up.
+        // A new period starts new counts, whether or not a summary was logged.
         assert_eq!(log.lines(|| warn_of_frames(100)).len() as u64, FOREIGN_WARNINGS_MAX);
         log.pass(PERIOD);
         assert_eq!(log.lines(|| warn_of_frames(100)).len() as u64, FOREIGN_WARNINGS_MAX);
@@ -329,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_ours_have_a_high_limit_and_what_is_asked_for_has_none() {
+    fn our_errors_have_a_high_limit_and_debug_lines_have_none() {
         let log = Fixture::new();
         let lines = log.lines(|| {
             for number in 0..2000 {
@@ -347,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_and_notices_of_ours_are_limited_too() {
+    fn our_warnings_and_notices_are_limited() {
         let log = Fixture::new();
         let lines = log.lines(|| {
             for _ in 0..1000 {
@@ -359,8 +368,8 @@ mod tests {
     }
 
     #[test]
-    fn records_of_the_log_crate_are_told_apart_by_where_they_come_from() {
-        // As `tracing-log` hands them on: one place in the code for all records of a level.
+    fn records_of_the_log_crate_are_distinguished_by_target_and_line() {
+        // As `tracing-log` forwards them: one callsite for all records of a level.
         let record = |target: &str, line: u64| {
             tracing::warn!(target: "log", { "log.target" = target, "log.line" = line }, "Sending warning alert");
         };

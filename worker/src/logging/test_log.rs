@@ -1,4 +1,4 @@
-//! A log that a test reads.
+//! A log that a test can read.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::locked::Locked as _;
 
-/// What a function logs.
+/// Returns the log output of a function.
 pub(crate) fn log_of(work: impl FnOnce()) -> String {
     let log = TestLog::default();
     let to = log.clone();

@@ -5,7 +5,7 @@ use std::{
 
 use super::*;
 
-/// A GPU that tells everything in the first place, and little in any other.
+/// Sensors that report every value for the first GPU, and one value for any other GPU.
 struct Fixed;
 
 impl Sensors for Fixed {
@@ -44,14 +44,14 @@ fn metrics() -> Metrics {
 
 fn ask(address: SocketAddr, request: &str) -> String {
     let (mut answer, mut caller) = (String::new(), TcpStream::connect(address).expect("a connection"));
-    // Whoever is cut off hears of it when writing or when reading, and gets no answer.
+    // A caller that is cut off may fail while writing or while reading, and gets no answer.
     let _ = caller.write_all(request.as_bytes());
     let _ = caller.read_to_string(&mut answer);
     answer
 }
 
 #[test]
-fn every_gpu_has_a_line_for_what_it_tells() {
+fn every_gpu_has_a_line_for_each_value_that_its_sensors_report() {
     let page = metrics().page();
     for line in [
         "# TYPE cloakwork_gpu_energy_joules_total counter",
@@ -111,7 +111,7 @@ fn a_worker_without_gpus_serves_an_empty_page() {
 fn the_page_for_operators_lists_every_metric() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/gpu.md");
     let document = std::fs::read_to_string(path).expect("a document");
-    for name in ROWS.iter().map(|row| row.name).chain([LIMITED]) {
+    for name in GPU_METRICS.iter().map(|row| row.name).chain([LIMITED]) {
         assert!(document.contains(&format!("`{name}`")), "docs/gpu.md does not explain {name}");
     }
     for limit in LIMITS {

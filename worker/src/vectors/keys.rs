@@ -1,4 +1,4 @@
-//! Keys for vectors: part by part, so that programs under one key share what they have in common.
+//! Cache of keys for vectors, by parts, so that programs under one key share their common parts.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,19 +24,21 @@ use tokio::{
 
 use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locked as _};
 
-/// Parts of keys by group. Those that a job uses stay; of the others, the ones longest unused make room.
+/// Parts of keys by group. Parts in use stay resident. Of the unused parts, the least recently used
+/// is evicted first.
 pub(crate) struct VectorKeys {
     budget: u64,
-    /// Which masks are computed on.
+    /// Number of threads that compute masks.
     threads: usize,
     held: Mutex<Held>,
-    /// Told when parts are no longer in use.
+    /// Notified when parts are no longer in use.
     freed: Notify,
-    /// Told when what is resident has changed.
+    /// Notified when the set of resident parts has changed.
     changed: Arc<Notify>,
-    /// One key is loaded at a time. So nobody who has a part waits for somebody who waits for a part.
+    /// Limits loading to one key at a time. Two loads that each hold some parts could otherwise
+    /// wait for each other forever.
     turn: Arc<Semaphore>,
-    /// Since when a key has been waiting for room.
+    /// Time since which a key has been waiting for room.
     waiting_since: Mutex<Option<Instant>>,
 }
 
@@ -46,7 +48,7 @@ struct Held {
     clock: u64,
 }
 
-/// A part: whose it is, and the hash of its bytes.
+/// Name of a part: its group and the hash of its bytes.
 type Name = (GroupId, Bytes);
 
 struct Resident {
@@ -57,7 +59,7 @@ struct Resident {
     last_use: AtomicU64,
 }
 
-/// What to load.
+/// A key to load.
 #[derive(Clone)]
 pub(crate) struct VectorKeyRequest {
     pub(crate) group: GroupId,
@@ -66,20 +68,21 @@ pub(crate) struct VectorKeyRequest {
     pub(crate) blobs: BlobReader,
 }
 
-/// Parts in use. They stay for as long as this lives.
+/// A lease on parts, which stay resident while the lease lives.
 pub(crate) struct VectorLease {
     parts: Vec<Arc<Resident>>,
     cache: Arc<VectorKeys>,
 }
 
-/// A part in memory is less than so many times as long as it is stored: twice for its masks, and residues of 45 bits have 64.
-const EXPANSION: u64 = 3;
+/// Upper bound of the ratio of a part's size in memory to its stored size. The masks double the
+/// size, and residues of 45 bits take 64.
+const EXPANSION_FACTOR: u64 = 3;
 
-/// While a key waits for other jobs' keys to go, it looks again so often.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// When a key has waited for room for so long, jobs whose keys are here wait behind it: else they would keep it out for as long
-/// as they come.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Polling interval of a load that waits for keys of other jobs to be released.
+const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Wait for room after which the waiting key has priority. Jobs with resident keys then queue
+/// behind it. Otherwise a steady stream of such jobs would keep the key out.
+const PRIORITY_AFTER_WAIT: Duration = Duration::from_secs(10);
 
 impl VectorKeys {
     pub(super) fn new(budget: u64, threads: usize, changed: Arc<Notify>) -> Self {
@@ -94,8 +97,10 @@ impl VectorKeys {
         }
     }
 
-    /// The parts that a job needs, loaded first if need be, and whether all were there already. `progress` hears of each part
-    /// that is here, and `waits` when this begins to wait for other jobs' keys and when that is over.
+    /// Leases the parts that a job needs, and returns whether all were already resident. Missing
+    /// parts are loaded first. `progress` is called for each part that is resident. `waits` is
+    /// called with true when this call begins to wait for other jobs' keys, and with false at the
+    /// end of that wait.
     pub(crate) async fn get(
         self: &Arc<Self>,
         request: &VectorKeyRequest,
@@ -111,7 +116,8 @@ impl VectorKeys {
         waits(true);
         let turn = Arc::new(self.turn.clone().acquire_owned().await.expect("nobody closes it"));
         waits(false);
-        // What is here stays: what is read ahead must not push it out.
+        // Resident parts are leased first, because the prefetch of missing parts must not evict
+        // them.
         let (mut lease, missing) = self.lease_all(&request.group, &request.parts);
         let was_resident = missing.is_empty();
         lease.parts.iter().for_each(|_| progress());
@@ -125,7 +131,7 @@ impl VectorKeys {
                 }
             };
             let part = ended(part).await?;
-            // While this one gets its masks, the next one comes.
+            // Prefetch: the next part is read while this part gets its masks.
             let next = missing.get(index + 1).filter(|next| self.may_come([digest, next], &lease));
             coming = next.map(|next| read(request, next, &turn));
             lease.parts.push(self.expand(request, digest, part, &turn).await?);
@@ -134,7 +140,7 @@ impl VectorKeys {
         Ok((lease, was_resident))
     }
 
-    /// Keys that are here, as far as they are.
+    /// Resident keys, each with the bytes of its resident parts.
     pub(crate) fn resident(&self) -> Vec<v1::ResidentKey> {
         let held = self.held.locked();
         let mut keys: BTreeMap<&GroupId, (&'static CkksSet, u64)> = BTreeMap::new();
@@ -151,12 +157,12 @@ impl VectorKeys {
         keys.into_iter().map(describe).collect()
     }
 
-    /// Has a key waited for too long for those that are here to go?
+    /// Whether a key has waited too long for room.
     fn is_overdue(&self) -> bool {
-        self.waiting_since.locked().is_some_and(|since| since.elapsed() >= PATIENCE)
+        self.waiting_since.locked().is_some_and(|since| since.elapsed() >= PRIORITY_AFTER_WAIT)
     }
 
-    /// The parts that are here, each with one more user, and those that are missing, each once.
+    /// Leases the resident parts, and lists the missing parts, each once.
     fn lease_all<'a>(self: &Arc<Self>, group: &GroupId, parts: &'a [v1::Digest]) -> (VectorLease, Vec<&'a v1::Digest>) {
         let mut lease = VectorLease { parts: Vec::with_capacity(parts.len()), cache: self.clone() };
         let mut missing = Vec::new();
@@ -170,7 +176,7 @@ impl VectorKeys {
         (lease, missing)
     }
 
-    /// A part that is here, with one more user.
+    /// Leases a part if it is resident.
     fn find(&self, group: &GroupId, digest: &v1::Digest) -> Option<Arc<Resident>> {
         let mut held = self.held.locked();
         let resident = held.by_name.get(&name(group, digest))?.clone();
@@ -178,14 +184,14 @@ impl VectorKeys {
         Some(resident)
     }
 
-    /// Is the second of two missing parts to come as well, while the first, which has room, is not yet among those that are
-    /// here? Nobody waits for its room.
+    /// Whether the second of two missing parts may be prefetched. The first part has room but is
+    /// not resident yet, so the room for both is checked. The prefetch never waits for room.
     fn may_come(&self, [first, second]: [&v1::Digest; 2], own: &VectorLease) -> bool {
         let wanted = room_for(first).saturating_add(room_for(second));
         matches!(self.try_room(wanted, own), Room::Made)
     }
 
-    /// Keeps a part, with its masks and one user.
+    /// Computes the masks of a part and inserts the part as resident, with one user.
     async fn expand(
         &self,
         request: &VectorKeyRequest,
@@ -210,7 +216,7 @@ impl VectorKeys {
         Ok(resident)
     }
 
-    /// Room for so many bytes more, if it can be had at once.
+    /// Makes room for `bytes` more bytes, if that is possible without waiting.
     fn try_room(&self, bytes: u64, own: &VectorLease) -> Room {
         let mut gone = Vec::new();
         let room = self.held.locked().make_room(self.budget.saturating_sub(bytes), own, &mut gone);
@@ -220,10 +226,11 @@ impl VectorKeys {
         room
     }
 
-    /// Waits until there is room for so many bytes more. Refused where only this job's own parts are in the way.
+    /// Waits until there is room for `bytes` more bytes. Fails if only this job's own parts occupy
+    /// the room.
     async fn make_room(&self, bytes: u64, own: &VectorLease, waits: &impl Fn(bool)) -> Result<(), JobFailure> {
         let mut is_waiting = false;
-        // However this ends, also by being dropped.
+        // The guard resets the time on every exit, including a drop of this future.
         let since = Since(&self.waiting_since);
         loop {
             let freed = self.freed.notified();
@@ -248,18 +255,18 @@ impl VectorKeys {
                         *since.0.locked() = Some(Instant::now());
                         waits(true);
                     }
-                    let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
+                    let _ = tokio::time::timeout(ROOM_POLL_INTERVAL, freed).await;
                 }
             }
         }
     }
 }
 
-/// A part on its way.
+/// A part that is being read.
 type Coming = JoinHandle<Result<KeyPart, JobFailure>>;
 
-/// Reads a part, whose masks are still to be computed. Until it ends nobody else loads, though the job that wants it may be gone
-/// by then.
+/// Reads a part without its masks. The permit lives until the read ends, even if the requesting job
+/// is gone by that time. No other key loads meanwhile.
 fn read(request: &VectorKeyRequest, digest: &v1::Digest, turn: &Arc<OwnedSemaphorePermit>) -> Coming {
     let (set, key_id) = (request.set, request.group.key_id);
     let mut source = request.blobs.open(digest, &Handle::current());
@@ -274,12 +281,12 @@ async fn ended<T>(task: JoinHandle<Result<T, JobFailure>>) -> Result<T, JobFailu
     task.await.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))?
 }
 
-/// Bytes that a part takes at most.
+/// Upper bound of the bytes that a part takes.
 fn room_for(digest: &v1::Digest) -> u64 {
-    digest.size_bytes.saturating_mul(EXPANSION)
+    digest.size_bytes.saturating_mul(EXPANSION_FACTOR)
 }
 
-/// Forgets, when it is dropped, since when somebody has waited.
+/// Resets on drop the time since which a key waits for room.
 struct Since<'a>(&'a Mutex<Option<Instant>>);
 
 impl Drop for Since<'_> {
@@ -288,13 +295,13 @@ impl Drop for Since<'_> {
     }
 }
 
-/// Whether there is room.
+/// Result of a request for room.
 enum Room {
-    /// There is.
+    /// The room is available.
     Made,
-    /// There will be, when others are done.
+    /// The room becomes available when other jobs release their parts.
     Later,
-    /// There is none: so many bytes are the job's own.
+    /// The room can never be available: the job's own parts take `taken` bytes.
     Never { taken: u64 },
 }
 
@@ -305,8 +312,9 @@ impl Held {
         resident.users.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes unused parts out, the longest unused first, until what is left takes up at most `bytes`. Nothing is taken out if
-    /// that cannot be reached. What is `gone` is to be let go of without the lock: it is much memory.
+    /// Removes unused parts until the rest takes at most `bytes`, the least recently used first. If
+    /// the limit cannot be reached, nothing is removed. Removed parts go to `gone`, and the caller
+    /// drops them without the lock, because freeing that much memory takes long.
     fn make_room(&mut self, bytes: u64, own: &VectorLease, gone: &mut Vec<Arc<Resident>>) -> Room {
         let mut left: u64 = self.by_name.values().map(|resident| resident.bytes()).sum();
         let is_unused = |resident: &&Arc<Resident>| resident.users.load(Ordering::Acquire) == 0;
@@ -339,7 +347,7 @@ impl Resident {
 }
 
 impl VectorLease {
-    /// The keys, as a program reads them.
+    /// The keys in the form that a program reads.
     pub(crate) fn keys(&self) -> Result<Keys, CkksError> {
         Keys::of_parts(self.parts.iter().map(|resident| resident.part.clone()))
     }
@@ -355,12 +363,13 @@ impl Drop for VectorLease {
 }
 
 fn name(group: &GroupId, digest: &v1::Digest) -> Name {
-    // A copy: the bytes are a slice of a whole message.
+    // A copy, because the slice would keep the whole message in memory.
     (group.clone(), Bytes::copy_from_slice(&digest.blake3))
 }
 
-/// Bytes that could not be had, bytes that were damaged, or, where what is left of them shows that all are those that were
-/// uploaded, a part that never was one.
+/// Classifies a part that cannot be decoded. The bytes were unavailable, or differ from their
+/// digest. If the rest of the stream matches the digest, the part was already invalid when it was
+/// uploaded.
 fn part_failure(digest: &v1::Digest, problem: &FormatError, mut left: impl Read) -> JobFailure {
     match problem {
         FormatError::Envelope(EnvelopeError::Io { kind, .. }) if *kind != ErrorKind::InvalidData => {
@@ -393,13 +402,13 @@ mod tests {
 
     use super::*;
 
-    const WAIT: Duration = Duration::from_secs(60);
+    const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Bytes of a part of these tests: two polynomials of 2^10 words modulo two primes.
-    const PART: u64 = 2 * 2 * (8 << 10);
+    /// Bytes of a part in these tests: two polynomials of 2^10 words modulo two primes.
+    const PART_BYTES: u64 = 2 * 2 * (8 << 10);
 
     fn cache(parts: u64) -> Arc<VectorKeys> {
-        Arc::new(VectorKeys::new(parts * PART, 1, Arc::default()))
+        Arc::new(VectorKeys::new(parts * PART_BYTES, 1, Arc::default()))
     }
 
     fn group(name: u8) -> GroupId {
@@ -407,7 +416,7 @@ mod tests {
         GroupId { group: Bytes::copy_from_slice(&[name]), key_id: KeyId([name; 16]), set: set.id }
     }
 
-    /// As if it had been loaded, with one user.
+    /// Inserts a part as resident, with one user.
     fn put(cache: &VectorKeys, group: u8, part: u8) -> Arc<Resident> {
         let set = by_name("TOY_CKKS_45_60_50").expect("a set");
         let basis = Basis { level: 0, special: 1 };
@@ -422,7 +431,7 @@ mod tests {
             users: AtomicUsize::new(0),
             last_use: AtomicU64::new(0),
         });
-        assert_eq!(resident.bytes(), PART);
+        assert_eq!(resident.bytes(), PART_BYTES);
         let mut held = cache.held.locked();
         held.uses(&resident);
         held.by_name.insert(part_name, resident.clone());
@@ -433,12 +442,12 @@ mod tests {
         VectorLease { parts, cache: cache.clone() }
     }
 
-    /// Somebody who waits for room, and who says in the end whether he got it.
+    /// A task that waits for room. Its output says whether it got the room.
     async fn waiter(cache: &Arc<VectorKeys>) -> tokio::task::JoinHandle<bool> {
         let waiter = cache.clone();
         let waiting = tokio::spawn(async move {
             let own = lease(&waiter, Vec::new());
-            waiter.make_room(PART, &own, &|_| ()).await.is_ok()
+            waiter.make_room(PART_BYTES, &own, &|_| ()).await.is_ok()
         });
         while cache.waiting_since.locked().is_none() {
             tokio::task::yield_now().await;
@@ -453,9 +462,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_job_has_here_stays_while_what_it_lacks_comes() {
+    async fn resident_parts_of_a_job_stay_while_missing_parts_are_loaded() {
         let cache = cache(3);
-        let digest = |part: u8| v1::Digest { blake3: Bytes::copy_from_slice(&[part]), size_bytes: PART / 3 };
+        let digest = |part: u8| v1::Digest { blake3: Bytes::copy_from_slice(&[part]), size_bytes: PART_BYTES / 3 };
         drop(lease(&cache, vec![put(&cache, 1, 1)]));
         drop(lease(&cache, vec![put(&cache, 2, 2)]));
         let parts = [3, 1, 3, 1].map(digest);
@@ -469,37 +478,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_longest_unused_parts_make_room_and_those_in_use_stay() {
+    async fn the_least_recently_used_parts_are_evicted_and_parts_in_use_stay() {
         let cache = cache(3);
         let first = lease(&cache, vec![put(&cache, 1, 1)]);
         drop(lease(&cache, vec![put(&cache, 1, 2)]));
         drop(lease(&cache, vec![put(&cache, 2, 3)]));
         let own = lease(&cache, Vec::new());
-        cache.make_room(PART, &own, &|_| ()).await.expect("room");
+        cache.make_room(PART_BYTES, &own, &|_| ()).await.expect("room");
         assert_eq!(names(&cache), [1, 3], "2 is unused for longer than 3, and 1 is in use");
-        cache.make_room(2 * PART, &own, &|_| ()).await.expect("room");
+        cache.make_room(2 * PART_BYTES, &own, &|_| ()).await.expect("room");
         assert_eq!(names(&cache), [1]);
         let resident = cache.resident();
-        assert!(resident.len() == 1 && resident[0].bytes == PART, "{resident:?}");
+        assert!(resident.len() == 1 && resident[0].bytes == PART_BYTES, "{resident:?}");
         drop(first);
     }
 
     #[tokio::test]
-    async fn who_waits_gets_room_when_others_are_done_and_is_refused_when_only_he_is_in_the_way() {
+    async fn a_waiter_gets_room_from_others_and_is_refused_if_only_its_own_parts_remain() {
         let cache = cache(2);
         let others = lease(&cache, vec![put(&cache, 1, 1), put(&cache, 1, 2)]);
         let waiting = waiter(&cache).await;
         assert!(!cache.is_overdue(), "he has only begun to wait");
         drop(others);
-        let made = tokio::time::timeout(WAIT, waiting).await.expect("in time").expect("no panic");
+        let made = tokio::time::timeout(WAIT_TIMEOUT, waiting).await.expect("in time").expect("no panic");
         assert!(made && cache.waiting_since.locked().is_none());
 
         let own = lease(&cache, vec![put(&cache, 2, 3), put(&cache, 2, 4)]);
-        let refused = cache.make_room(PART, &own, &|_| ()).await.expect_err("nobody else has anything");
+        let refused = cache.make_room(PART_BYTES, &own, &|_| ()).await.expect_err("nobody else has anything");
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.retryable, "{refused:?}");
     }
 
-    /// What ends as it is told to.
+    /// A reader that ends as the test says.
     struct End(Option<ErrorKind>);
 
     impl Read for End {
@@ -509,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bytes_that_are_not_those_of_their_digest_are_called_damaged() {
+    fn only_bytes_that_differ_from_their_digest_count_as_corrupt() {
         let digest = v1::Digest::default();
         let failure = |end| part_failure(&digest, &FormatError::WrongBasis, End(end));
         for (end, reason, is_damaged, retryable) in [
@@ -526,11 +535,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiter_that_is_gone_is_nobody_who_waits() {
+    async fn an_aborted_waiter_no_longer_has_priority() {
         let cache = cache(1);
         let _others = lease(&cache, vec![put(&cache, 1, 1)]);
         let waiting = waiter(&cache).await;
-        *cache.waiting_since.locked() = Instant::now().checked_sub(PATIENCE);
+        *cache.waiting_since.locked() = Instant::now().checked_sub(PRIORITY_AFTER_WAIT);
         assert!(cache.is_overdue(), "those whose keys are here wait behind him from now on");
         waiting.abort();
         assert!(waiting.await.is_err());

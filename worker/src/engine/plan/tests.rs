@@ -3,7 +3,7 @@ use prost::Message as _;
 
 use super::*;
 
-/// One operation on two integers.
+/// A plan of one operation on two integers.
 fn plan(kind: wire::operation::Kind, bits: u32) -> Plan {
     let input = |name: &str| wire::program::Input {
         name: name.to_owned(),
@@ -24,7 +24,7 @@ fn plan(kind: wire::operation::Kind, bits: u32) -> Plan {
 }
 
 #[test]
-fn deep_programs_take_few_slots() {
+fn a_narrow_window_of_a_deep_program_takes_few_slots() {
     let plan = plan(wire::operation::Kind::Aes128Encrypt, 128);
     let whole = plan.whole();
     assert_eq!((whole.nodes, whole.slots <= plan.uses.len() as u32), (plan.graph.nodes.len(), true));
@@ -36,7 +36,7 @@ fn deep_programs_take_few_slots() {
 }
 
 #[test]
-fn the_window_follows_the_room_there_is() {
+fn the_window_depends_on_lanes_and_free_slots() {
     let plan = plan(wire::operation::Kind::Divide, 64);
     let whole = plan.whole();
     assert_eq!(plan.window(usize::MAX, whole.slots), whole, "all of it, where waves are as wide");
@@ -49,7 +49,7 @@ fn the_window_follows_the_room_there_is() {
 }
 
 #[test]
-fn a_program_that_computes_nothing_has_room_for_its_inputs() {
+fn a_program_without_nodes_needs_slots_for_its_inputs() {
     let message = wire::Program {
         parameter_set: "TOY_MESSAGE_2_CARRY_2".to_owned(),
         inputs: vec![wire::program::Input { r#type: wire::Type::Uint.into(), bits: 8, ..Default::default() }],

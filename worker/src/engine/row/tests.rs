@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A graph: for each node, seeds of what it needs and the results of its lookup, or 0 where it has none; then seeds of
-/// outputs.
+/// A graph from seeds. For each node, `nodes` has seeds of its terms and the number of its lookup's
+/// results, or 0 without a lookup. `outputs` has seeds of the outputs.
 fn graph(inputs: usize, nodes: &[(Vec<u16>, usize)], outputs: &[u16]) -> Graph {
     let table = |count: usize| Table::Functions(vec![vec![0; 16 / count]; count]);
     let mut values = inputs;
@@ -30,10 +30,10 @@ fn graph(inputs: usize, nodes: &[(Vec<u16>, usize)], outputs: &[u16]) -> Graph {
 }
 
 proptest! {
-    /// Whatever ends first, a row computes all of its nodes, none before what it needs, and never holds more slots than
-    /// its window is said to take.
+    /// In any order of completion, a row computes all of its nodes, and each only after its
+    /// operands. The row never holds more slots than its window allows.
     #[test]
-    fn a_row_keeps_to_its_window(
+    fn a_row_stays_within_its_window(
         inputs in 1..5_usize,
         nodes in prop::collection::vec((prop::collection::vec(any::<u16>(), 0..4), 0..3_usize), 0..60),
         outputs in prop::collection::vec(any::<u16>(), 1..5),
@@ -86,7 +86,7 @@ proptest! {
 
 #[test]
 fn the_most_urgent_node_begins_first() {
-    // Four that need the input only, and a chain behind the second one.
+    // Four nodes that need the input only, and one node after the second of them.
     let nodes = [(vec![0], 1), (vec![0], 1), (vec![0], 1), (vec![2], 1), (vec![0], 1)];
     let plan = Plan::new(graph(1, &nodes, &[4, 5]));
     let mut slots = Slots::default();
