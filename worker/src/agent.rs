@@ -89,7 +89,7 @@ struct ReleaseOnDrop<'a>(&'a Agent);
 
 impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.keep(|_| false);
+        self.0.retain_leases(|_| false);
     }
 }
 
@@ -145,7 +145,7 @@ impl Agent {
             result = &mut serve => return result,
             () = tokio::time::sleep(grace) => {}
         }
-        let jobs = self.keep(|_| false);
+        let jobs = self.retain_leases(|_| false);
         self.changed.notify_one();
         // The last report omits the released leases, which hands them back to the server.
         let _ = tokio::time::timeout(FINAL_EXCHANGE_TIMEOUT, serve).await;
@@ -161,14 +161,14 @@ impl Agent {
     }
 
     /// Makes the held leases match the server's assignment.
-    fn apply(self: &Arc<Self>, wish: v1::AttachResponse) {
-        let mut wanted = HashMap::with_capacity(wish.assignments.len());
-        for assignment in wish.assignments {
+    fn apply(self: &Arc<Self>, response: v1::AttachResponse) {
+        let mut wanted = HashMap::with_capacity(response.assignments.len());
+        for assignment in response.assignments {
             if let Some(id) = assignment.lease.as_ref().map(LeaseId::from) {
                 wanted.insert(id, assignment);
             }
         }
-        self.keep(|id| wanted.contains_key(id));
+        self.retain_leases(|id| wanted.contains_key(id));
         for (id, assignment) in wanted {
             self.begin(id, assignment);
         }
@@ -176,7 +176,7 @@ impl Agent {
 
     /// Releases all leases except those for which `wanted` is true. Returns the number of released
     /// leases.
-    fn keep(&self, wanted: impl Fn(&LeaseId) -> bool) -> usize {
+    fn retain_leases(&self, wanted: impl Fn(&LeaseId) -> bool) -> usize {
         let mut held = self.held.locked();
         let before = held.len();
         held.retain(|id, lease| {
@@ -257,7 +257,7 @@ impl Agent {
     }
 
     /// Whether the worker drains and holds no jobs.
-    fn may_leave(&self) -> bool {
+    fn is_drained(&self) -> bool {
         self.is_draining() && self.held.locked().is_empty()
     }
 }

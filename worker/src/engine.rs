@@ -76,7 +76,7 @@ impl Engine {
         let work = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| core.run())) {
                 let message = panic_message(&*panic);
-                tracing::error!(cause = message, "the wave engine panicked: the worker cannot compute any more");
+                tracing::error!(cause = message, "the wave engine panicked: the worker can compute no more");
                 // The message is stored before the core is dropped, and its jobs with it. A job
                 // that loses its engine checks for this message, and then commits no failure.
                 noted.get_or_init(|| message.to_owned());

@@ -23,7 +23,7 @@ pub(crate) trait Rows: Send {
 pub(crate) enum InputError {
     #[error("{0}")]
     Format(#[from] FormatError),
-    #[error("a {0} is no list of ciphertexts that the program takes here")]
+    #[error("a {0} is not a list of ciphertexts that the program takes here")]
     Kind(ObjectKind),
     #[error("{got} ciphertexts: the job's rows take {expected}")]
     Count { expected: u64, got: u64 },

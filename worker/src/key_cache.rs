@@ -37,9 +37,9 @@ pub(crate) struct KeyCache {
     /// Permits for concurrent loads.
     loads: Semaphore,
     /// Number of keys that jobs need and that wait for room which companions occupy.
-    short: AtomicUsize,
+    keys_waiting: AtomicUsize,
     /// Groups whose companion must not be loaded before the given time.
-    no_companions_before: Mutex<HashMap<GroupId, Instant>>,
+    companion_retry_after: Mutex<HashMap<GroupId, Instant>>,
 }
 
 /// Maximum number of concurrent loads. A load uses all threads, and holds the parts beside the
@@ -123,8 +123,8 @@ impl KeyCache {
             freed: Notify::new(),
             changed,
             loads: Semaphore::new(LOADS_AT_ONCE),
-            short: AtomicUsize::new(0),
-            no_companions_before: Mutex::default(),
+            keys_waiting: AtomicUsize::new(0),
+            companion_retry_after: Mutex::default(),
         }
     }
 
@@ -165,7 +165,7 @@ impl KeyCache {
                 }
                 Step::Full { companions_are_in_the_way } => {
                     resident = false;
-                    let _short = companions_are_in_the_way.then(|| Short::new(&self.short));
+                    let _waiting = companions_are_in_the_way.then(|| WaitingKey::new(&self.keys_waiting));
                     waits(true);
                     freed.await;
                     waits(false);
@@ -195,7 +195,7 @@ impl KeyCache {
         let needed = self.device.key_bytes(request.set);
         let is_served = || self.device.describe().sets.iter().any(|set| set.id == request.set.id);
         let has_use = self.device.uses_companions() && needed <= self.budget && is_served();
-        if !has_use || self.is_paused(&request.group) || self.is_short() {
+        if !has_use || self.is_paused(&request.group) || self.is_key_waiting() {
             return Ok(None);
         }
         let sender = match self.step(request, needed, Purpose::Companion) {
@@ -213,8 +213,8 @@ impl KeyCache {
             Err(KeyFailure { failure, .. }) if failure.bad_key_part.is_some() => Err(failure),
             Err(KeyFailure { failure, .. }) => {
                 let (set, reason, cause) = (request.set.name, failure.reason, failure.message);
-                tracing::warn!(set, reason, cause, "going on without the companion's key");
-                let mut pauses = self.no_companions_before.locked();
+                tracing::warn!(set, reason, cause, "continuing without the companion's key");
+                let mut pauses = self.companion_retry_after.locked();
                 let now = Instant::now();
                 pauses.retain(|_, until| now < *until);
                 pauses.insert(request.group.clone(), now + COMPANION_RETRY_PAUSE);
@@ -224,12 +224,12 @@ impl KeyCache {
     }
 
     fn is_paused(&self, group: &GroupId) -> bool {
-        self.no_companions_before.locked().get(group).is_some_and(|until| Instant::now() < *until)
+        self.companion_retry_after.locked().get(group).is_some_and(|until| Instant::now() < *until)
     }
 
     /// Whether a key that jobs need waits for room which companions occupy.
-    fn is_short(&self) -> bool {
-        self.short.load(Ordering::Acquire) > 0
+    fn is_key_waiting(&self) -> bool {
+        self.keys_waiting.load(Ordering::Acquire) > 0
     }
 
     /// Keys on the device.
@@ -281,7 +281,7 @@ impl KeyCache {
     }
 
     async fn load(self: Arc<Self>, request: KeyRequest, purpose: Purpose, sender: watch::Sender<Load>) {
-        let turn = self.loads.acquire().await.expect("nobody closes it");
+        let turn = self.loads.acquire().await.expect("the semaphore is never closed");
         sender.send_replace(Load::Running);
         let source = RemoteKey::new(&request);
         let device = self.device.clone();
@@ -392,7 +392,7 @@ impl KeyLease {
     /// Whether a key that jobs need waits for room which companions occupy. The lease on a
     /// companion should then be dropped.
     pub(crate) fn is_wanted_back(&self) -> bool {
-        self.cache.is_short()
+        self.cache.is_key_waiting()
     }
 }
 
@@ -405,16 +405,16 @@ impl Drop for KeyLease {
 }
 
 /// Marks that a key which jobs need waits for room, as long as this guard lives.
-struct Short<'c>(&'c AtomicUsize);
+struct WaitingKey<'c>(&'c AtomicUsize);
 
-impl<'c> Short<'c> {
+impl<'c> WaitingKey<'c> {
     fn new(count: &'c AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::AcqRel);
         Self(count)
     }
 }
 
-impl Drop for Short<'_> {
+impl Drop for WaitingKey<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -432,7 +432,7 @@ async fn outcome(load: &mut watch::Receiver<Load>, waits: impl Fn(bool)) -> Resu
     {
         return result.clone();
     }
-    let failure = JobFailure::passing("DEVICE_FAILED", "loading the key came to no end");
+    let failure = JobFailure::passing("DEVICE_FAILED", "loading the key did not end");
     Err(KeyFailure { failure, unreadable: false })
 }
 

@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_stages_of_overlapping_waves_add_up_to_the_wall_time(waves in prop::collection::vec((0u64..50, 0u64..50, 0u64..100, 0u64..100), 0..80)) {
+        fn stages_sum_to_wall_time(waves in prop::collection::vec((0u64..50, 0u64..50, 0u64..100, 0u64..100), 0..80)) {
             let start = Instant::now();
             let mut watch = Stopwatch::start(start);
             let mut now = start;

@@ -61,7 +61,7 @@ pub fn start(filter: EnvFilter, format: Format) -> Option<Logging> {
     };
     let lines = lines.with_filter(limited(filter, repeats.clone()));
     if let Err(error) = tracing_subscriber::registry().with(lines).try_init() {
-        tracing::debug!(%error, "logging was started before");
+        tracing::debug!(%error, "logging is already started");
         return None;
     }
     let _ = REPEATS.set(repeats.clone());
@@ -72,12 +72,12 @@ pub fn start(filter: EnvFilter, format: Format) -> Option<Logging> {
             // A panic costs one summary. Without the catch, the thread would end, and suppressed
             // lines would no longer be reported.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| watched.summarise(Instant::now()))) {
-                tracing::error!(cause = panic_message(&*panic), "the summary of left out lines panicked");
+                tracing::error!(cause = panic_message(&*panic), "the summary of suppressed lines panicked");
             }
         }
     });
     if let Err(error) = summaries {
-        tracing::warn!(%error, "the log will not say how many lines of a kind it left out");
+        tracing::warn!(%error, "the log will not report how many lines of each kind were suppressed");
     }
     Some(Logging(repeats))
 }

@@ -1,4 +1,4 @@
-//! `cloakwork-worker`: the worker as a process of its own.
+//! `cloakwork-worker`: the worker as a separate process.
 
 #![forbid(unsafe_code)]
 

@@ -41,19 +41,19 @@ const GPU_METRICS: [Row; 9] = [
     Row {
         name: "cloakwork_gpu_memory_used_bytes",
         kind: "gauge",
-        help: "Memory in use on the whole GPU, by whomever",
+        help: "Memory in use on the whole GPU, by all processes",
         value: |_, reading| reading.memory_used.map(|bytes| bytes as f64),
     },
     Row {
         name: "cloakwork_gpu_power_watts",
         kind: "gauge",
-        help: "What the GPU draws, its memory included",
+        help: "Power of the GPU, including its memory",
         value: |_, reading| reading.power,
     },
     Row {
         name: "cloakwork_gpu_energy_joules_total",
         kind: "counter",
-        help: "What it has drawn since the driver was loaded",
+        help: "Energy that the GPU has used since the driver was loaded",
         value: |_, reading| reading.energy,
     },
     Row {
@@ -77,7 +77,7 @@ const GPU_METRICS: [Row; 9] = [
     Row {
         name: "cloakwork_gpu_last_error_xid",
         kind: "gauge",
-        help: "Number (XID) of the last of them that has one",
+        help: "Number (XID) of the last critical error that has a number",
         value: |_, reading| reading.last_error.map(|xid| xid as f64),
     },
 ];
@@ -121,7 +121,7 @@ impl Metrics {
             };
             reading.limited_by.as_ref().map(sample).into_iter().flatten()
         });
-        metric(&mut page, LIMITED, "gauge", "1 while this keeps the clock below what it could be", limits);
+        metric(&mut page, LIMITED, "gauge", "1 while this limit keeps the clock below its maximum", limits);
         page
     }
 }

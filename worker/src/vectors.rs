@@ -102,10 +102,10 @@ impl Vectors {
         let refused = match catch_unwind(AssertUnwindSafe(|| self_test(self.threads, proven))) {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("a known answer was not computed to its end".to_owned()),
+            Err(_) => Some("the self-test panicked".to_owned()),
         };
         match refused {
-            None => tracing::debug!(seconds = began.elapsed().as_secs_f64(), "proved itself on vectors"),
+            None => tracing::debug!(seconds = began.elapsed().as_secs_f64(), "passed the self-test for vectors"),
             Some(error) => {
                 self.proven.locked().clear();
                 changed.notify_one();
@@ -121,7 +121,7 @@ impl Vectors {
 
     /// Plans a program, one at a time: even a program of a few bytes may take long to plan.
     pub(crate) async fn plan(&self, bytes: Bytes) -> Result<Program, JobFailure> {
-        let turn = self.planning.clone().acquire_owned().await.expect("nobody closes it");
+        let turn = self.planning.clone().acquire_owned().await.expect("the semaphore is never closed");
         let plan = move || {
             // The permit is held until planning ends, even if the requesting job is gone by that
             // time.
@@ -137,7 +137,7 @@ impl Vectors {
     pub(crate) fn check(&self, program: &Program, parts: &[v1::Digest]) -> Result<(), JobFailure> {
         let set = program.set();
         if !self.proven.locked().iter().any(|proven| proven.id == set.id) {
-            let message = format!("this worker has not proved itself under {}", set.name);
+            let message = format!("this worker has not passed the self-test under {}", set.name);
             return Err(JobFailure::passing("SET_NOT_SERVED", message));
         }
         // With its masks, a key takes more than twice its stored size. A key that exceeds the

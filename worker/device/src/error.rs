@@ -82,7 +82,7 @@ pub enum DeviceError {
     },
     /// A bug in the device's own code: it made an illegal request. Nothing was done, and the device
     /// itself is unchanged.
-    #[error("a mistake in the device's code: {what}")]
+    #[error("a bug in the device's code: {what}")]
     Misfit {
         /// Condition that did not hold.
         what: &'static str,

@@ -1,4 +1,4 @@
-//! The contract between the wave engine and whatever computes a wave.
+//! The contract between the wave engine and the devices that compute waves.
 //!
 //! A [`Device`] holds keys, tables and an arena of ciphertext slots, and computes [`Wave`]s. A wave
 //! is a flat list of lanes. Each lane is a linear combination of slots, with or without a table.

@@ -13,7 +13,7 @@ use crate::{WorkerError, backoff::Backoff};
 /// How a stream ended.
 enum End {
     /// Regular end: the worker has drained.
-    Left,
+    Drained,
     /// The stream broke, was refused, or was ended by the server.
     Lost {
         status: Status,
@@ -36,25 +36,25 @@ impl Agent {
     /// Keeps a stream open until the worker has drained.
     pub(super) async fn serve(self: &Arc<Self>) -> Result<(), WorkerError> {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
-        let mut welcome = false;
+        let mut was_attached = false;
         loop {
             match self.session().await {
-                End::Left => return Ok(()),
+                End::Drained => return Ok(()),
                 End::Lost { status, attached } => {
                     if attached {
                         backoff.reset();
-                        welcome = true;
+                        was_attached = true;
                     }
                     // A server that is still starting may refuse a worker that was attached before,
                     // so the worker tries again. A revoked token stays revoked, and the worker
                     // ends.
-                    if is_refusal(&status) && (!welcome || status.code() == Code::Unauthenticated) {
+                    if is_refusal(&status) && (!was_attached || status.code() == Code::Unauthenticated) {
                         return Err(WorkerError::Refused { message: printable(status.message()).into_owned() });
                     }
-                    tracing::warn!(code = ?status.code(), cause = status.message(), "lost the server, trying again");
+                    tracing::warn!(code = ?status.code(), cause = status.message(), "connection lost, retrying");
                 }
             }
-            if self.may_leave() {
+            if self.is_drained() {
                 return Ok(());
             }
             backoff.wait().await;
@@ -65,39 +65,39 @@ impl Agent {
         let (reports, inbox) = mpsc::channel(2);
         let lost = |status, attached| End::Lost { status, attached };
         if reports.try_send(self.report()).is_err() {
-            return lost(Status::internal("no room for a first report"), false);
+            return lost(Status::internal("the channel has no room for the first report"), false);
         }
         let mut client = self.client.clone();
         let opened = tokio::time::timeout(ATTACH_TIMEOUT, client.attach(ReceiverStream::new(inbox))).await;
-        let mut wishes = match opened {
+        let mut responses = match opened {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => return lost(status, false),
             Err(_) => return lost(Status::deadline_exceeded("the server did not open the stream"), false),
         };
-        let (mut interval, mut attached, mut told) = (REPORT_INTERVAL_DEFAULT, false, false);
+        let (mut interval, mut attached, mut drain_logged) = (REPORT_INTERVAL_DEFAULT, false, false);
         let mut due = Instant::now() + interval;
         loop {
-            if self.may_leave() {
-                self.farewell(reports, &mut wishes).await;
-                return End::Left;
+            if self.is_drained() {
+                self.send_final_report(reports, &mut responses).await;
+                return End::Drained;
             }
             tokio::select! {
-                wish = wishes.message() => match wish {
-                    Ok(Some(wish)) => {
+                response = responses.message() => match response {
+                    Ok(Some(response)) => {
                         if !attached {
                             attached = true;
                             let device = self.device.describe().name;
                             tracing::info!(name = self.options.name, device, "attached to the server");
                         }
-                        if let Some(asked) = wish.report_interval.and_then(|asked| Duration::try_from(asked).ok()) {
+                        if let Some(asked) = response.report_interval.and_then(|asked| Duration::try_from(asked).ok()) {
                             interval = asked.clamp(*REPORT_INTERVAL_RANGE.start(), *REPORT_INTERVAL_RANGE.end());
                             due = due.min(Instant::now() + interval);
                         }
-                        if wish.draining && !told {
-                            told = true;
+                        if response.draining && !drain_logged {
+                            drain_logged = true;
                             tracing::info!("the server is about to stop: what is held goes on, until it is back");
                         }
-                        self.apply(wish);
+                        self.apply(response);
                         continue;
                     }
                     Ok(None) => return lost(Status::unavailable("the server ended the stream"), attached),
@@ -119,11 +119,15 @@ impl Agent {
     }
 
     /// Sends the last report and gives the server time to read it.
-    async fn farewell(&self, reports: mpsc::Sender<v1::AttachRequest>, wishes: &mut Streaming<v1::AttachResponse>) {
+    async fn send_final_report(
+        &self,
+        reports: mpsc::Sender<v1::AttachRequest>,
+        responses: &mut Streaming<v1::AttachResponse>,
+    ) {
         let talk = async {
             if reports.send(self.report()).await.is_ok() {
                 drop(reports);
-                while let Ok(Some(_)) = wishes.message().await {}
+                while let Ok(Some(_)) = responses.message().await {}
             }
         };
         let _ = tokio::time::timeout(FINAL_EXCHANGE_TIMEOUT, talk).await;

@@ -37,7 +37,7 @@ impl Agent {
             match tokio::time::timeout(timeout, call).await {
                 Ok(Ok(response)) => {
                     if !response.into_inner().accepted {
-                        tracing::info!(job = %hex(&held.lease.job_id), "the lease was lost; the result is thrown away");
+                        tracing::info!(job = %hex(&held.lease.job_id), "the lease was lost; the result is discarded");
                     }
                     return;
                 }

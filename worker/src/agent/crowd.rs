@@ -10,10 +10,10 @@ use crate::{group::GroupId, locked::Locked as _};
 
 /// Statistics of the held jobs on blocks.
 #[derive(Default)]
-pub(super) struct Crowd(Mutex<Here>);
+pub(super) struct Crowd(Mutex<Totals>);
 
 #[derive(Default)]
-struct Here {
+struct Totals {
     rows: HashMap<GroupId, u64>,
     /// Total work of all jobs whose plans are known.
     work: Work,
@@ -38,8 +38,8 @@ impl Crowd {
     /// Adds a job. Returns its entry and the rows of all jobs of its group, including its own.
     pub(super) fn join(self: &Arc<Self>, group: GroupId, rows: u64) -> (Place, u64) {
         let all = {
-            let mut here = self.0.locked();
-            let all = here.rows.entry(group.clone()).or_default();
+            let mut totals = self.0.locked();
+            let all = totals.rows.entry(group.clone()).or_default();
             *all += rows;
             *all
         };
@@ -56,30 +56,30 @@ impl Crowd {
 
 impl Place {
     /// Records the work of a row: `pbs_count` bootstraps, of which `depth` follow one another.
-    pub(super) fn tell(&mut self, pbs_count: u64, depth: u32) {
+    pub(super) fn record_work(&mut self, pbs_count: u64, depth: u32) {
         let bootstraps = self.rows as f64 * pbs_count as f64;
         self.work = Work { bootstraps, lanes: bootstraps / f64::from(depth.max(1)) };
-        let mut here = self.crowd.0.locked();
-        here.work.bootstraps += self.work.bootstraps;
-        here.work.lanes += self.work.lanes;
+        let mut totals = self.crowd.0.locked();
+        totals.work.bootstraps += self.work.bootstraps;
+        totals.work.lanes += self.work.lanes;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut here = self.crowd.0.locked();
-        here.work.bootstraps -= self.work.bootstraps;
-        here.work.lanes -= self.work.lanes;
-        if let Some(all) = here.rows.get_mut(&self.group) {
+        let mut totals = self.crowd.0.locked();
+        totals.work.bootstraps -= self.work.bootstraps;
+        totals.work.lanes -= self.work.lanes;
+        if let Some(all) = totals.rows.get_mut(&self.group) {
             *all -= self.rows;
             if *all == 0 {
-                here.rows.remove(&self.group);
+                totals.rows.remove(&self.group);
             }
         }
-        if here.rows.is_empty() {
+        if totals.rows.is_empty() {
             // Repeated addition and subtraction of floats leaves rounding errors, so an empty crowd
             // resets the sums.
-            here.work = Work::default();
+            totals.work = Work::default();
         }
     }
 }
@@ -111,10 +111,10 @@ mod tests {
         let crowd = Arc::<Crowd>::default();
         assert_eq!(crowd.depth(), 1.0);
         let (mut deep, _) = crowd.join(group.clone(), 1);
-        deep.tell(64, 32);
+        deep.record_work(64, 32);
         assert_eq!(crowd.depth(), 32.0);
         let (mut flat, _) = crowd.join(group, 1000);
-        flat.tell(1, 1);
+        flat.record_work(1, 1);
         assert!((1.0..1.1).contains(&crowd.depth()), "{}", crowd.depth());
         drop(flat);
         assert_eq!(crowd.depth(), 32.0);

@@ -191,7 +191,7 @@ impl Agent {
             let problem = format!("the program is for {}, the job for {}", written_for.name, set.name);
             return Err(invalid(problem));
         }
-        place.tell(plan.graph.pbs_count(), plan.depth);
+        place.record_work(plan.graph.pbs_count(), plan.depth);
         self.changed.notify_one();
         let (expected, got) = (takes.len(), content.inputs.len());
         if expected != got {
@@ -347,20 +347,20 @@ impl<'a> FetchState<'a> {
 
     pub(super) fn key_waits(&self, waits: bool) {
         self.key_waits.store(waits, Ordering::Relaxed);
-        self.tell();
+        self.update_status();
     }
 
     pub(super) fn key_is_here(&self) {
         self.key_here.store(true, Ordering::Relaxed);
-        self.tell();
+        self.update_status();
     }
 
     pub(super) fn inputs_are_here(&self) {
         self.inputs_here.store(true, Ordering::Relaxed);
-        self.tell();
+        self.update_status();
     }
 
-    fn tell(&self) {
+    fn update_status(&self) {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         let (inputs_here, key_here, key_waits) = (is(&self.inputs_here), is(&self.key_here), is(&self.key_waits));
         self.status.enter(match inputs_here && !key_here {

@@ -48,7 +48,7 @@ impl JobMemory {
             return Err(TooLarge { wanted, most });
         }
         let part = if wanted <= self.small_max { &self.small } else { &self.large };
-        Ok(part.clone().acquire_many_owned(wanted).await.expect("nobody closes it"))
+        Ok(part.clone().acquire_many_owned(wanted).await.expect("the semaphore is never closed"))
     }
 
     /// Bytes of the largest job.
@@ -87,11 +87,11 @@ mod tests {
     #[test]
     fn small_jobs_do_not_wait_for_large_jobs_that_hold_or_want_memory() {
         let memory = JobMemory::new(64 * MIB);
-        let giant = try_reserve(&memory, memory.most()).expect("nobody else is here");
+        let giant = try_reserve(&memory, memory.most()).expect("all memory is free");
         let mut second = Box::pin(memory.reserve(memory.most()));
         assert!(now(second.as_mut()).is_none(), "it waits for the first");
         let small: Vec<_> = (0..16).map(|_| try_reserve(&memory, MIB).expect("a place")).collect();
-        assert!(try_reserve(&memory, MIB).is_none(), "what is kept for small jobs is a quarter");
+        assert!(try_reserve(&memory, MIB).is_none(), "a quarter is kept for small jobs");
         drop(small);
         assert!(try_reserve(&memory, MIB).is_some());
         drop(giant);

@@ -41,7 +41,7 @@ fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
         let asked = shutdown.clone();
         tokio::spawn(async move {
             asked_to_stop().await;
-            tracing::info!("asked to stop: no new jobs, those that run may end");
+            tracing::info!("asked to stop: taking no new jobs, waiting for running jobs to end");
             asked.cancel();
         });
         // The channel connects on first use, and reconnects as necessary.

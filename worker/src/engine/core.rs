@@ -16,7 +16,7 @@ use cloakwork_proto::v1::{LeaseStage, WaveCut};
 
 use super::{
     Command, GroupId, JobFailure,
-    flavours::{Flavour, Flavours},
+    flavours::{WaveKey, WaveKeys},
     group::Group,
     job::{EngineJob, Finished, LaneId},
     memory::Memory,
@@ -37,7 +37,7 @@ pub(super) struct Core {
     /// The group of each job.
     jobs: HashMap<u64, GroupId>,
     flights: Vec<Flight>,
-    flavours: Flavours,
+    wave_keys: WaveKeys,
     draining: bool,
 }
 
@@ -74,7 +74,7 @@ impl Core {
             groups: BTreeMap::new(),
             jobs: HashMap::new(),
             flights: Vec::new(),
-            flavours: Flavours::default(),
+            wave_keys: WaveKeys::default(),
             draining: false,
         }
     }
@@ -272,8 +272,8 @@ impl Core {
                 job.job.status.enter(LeaseStage::Computing);
             }
         }
-        let flavour = self.flavours.choose(&self.info, group, &lanes, bootstraps);
-        let Some(Flavour { key, is_companion }) = flavour else { return true };
+        let wave_key = self.wave_keys.choose(&self.info, group, &lanes, bootstraps);
+        let Some(WaveKey { key, is_companion }) = wave_key else { return true };
         let (ticket, group_name) = (Ticket(0), name.clone());
         let flight = Flight { ticket, group: group_name, lanes, width: bootstraps, preferred, cut, is_companion };
         match self.device.submit(key, group.arena, wave) {

@@ -7,13 +7,13 @@ use super::{group::Group, job::LaneId, width::point};
 
 /// Counts the choices that compared two measured times.
 #[derive(Default)]
-pub(super) struct Flavours {
+pub(super) struct WaveKeys {
     choices: u64,
 }
 
 /// Key of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flavour {
+pub(super) struct WaveKey {
     pub(super) key: KeySlot,
     pub(super) is_companion: bool,
 }
@@ -22,7 +22,7 @@ pub(super) struct Flavour {
 /// may have been disturbed.
 const REMEASURE_PERIOD_CHOICES: u64 = 256;
 
-impl Flavours {
+impl WaveKeys {
     /// Chooses the key for lanes of a group, `width` of which are bootstraps. Returns `None` if all
     /// their jobs are gone.
     pub(super) fn choose(
@@ -31,16 +31,16 @@ impl Flavours {
         group: &Group,
         lanes: &[LaneId],
         width: usize,
-    ) -> Option<Flavour> {
+    ) -> Option<WaveKey> {
         let jobs = || lanes.iter().filter_map(|lane| group.jobs.get(&lane.job).map(|job| (&job.job, lane.node)));
         let (job, _) = jobs().next()?;
-        let own = Flavour { key: job.key.slot(), is_companion: false };
+        let own = WaveKey { key: job.key.slot(), is_companion: false };
         let companion = companion_of(group.set).map(|companion| companion.set);
         let lease = jobs().find_map(|(job, _)| job.companion.as_ref().filter(|lease| !lease.is_wanted_back()));
         let (Some(set), Some(lease)) = (companion, lease) else { return Some(own) };
         let may_be_noisier = jobs().all(|(job, node)| job.plan.graph.nodes[node as usize].may_be_noisier);
         let is_companion = width > 0 && may_be_noisier && self.is_faster(info, group.set, set, width);
-        Some(if is_companion { Flavour { key: lease.slot(), is_companion } } else { own })
+        Some(if is_companion { WaveKey { key: lease.slot(), is_companion } } else { own })
     }
 
     /// Whether to use the companion, by measured times of waves of this width. A key without a
@@ -76,8 +76,8 @@ mod tests {
             width_max: 64,
             curve: Vec::new(),
         };
-        let mut flavours = Flavours::default();
-        let mut takes = |info: &DeviceInfo, width| flavours.is_faster(info, set, companion, width);
+        let mut wave_keys = WaveKeys::default();
+        let mut takes = |info: &DeviceInfo, width| wave_keys.is_faster(info, set, companion, width);
         assert!(!takes(&info, 1), "its own key is measured first");
         info.curve = vec![point(set, 1, 900)];
         assert!(takes(&info, 1) && !takes(&info, 2), "then the companion's, width by width");

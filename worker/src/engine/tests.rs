@@ -30,14 +30,14 @@ struct TestBed {
 }
 
 /// A submitted job.
-struct Known {
+struct SubmittedJob {
     id: u64,
     status: Arc<JobStatus>,
     done: oneshot::Receiver<Result<Finished, JobFailure>>,
 }
 
 /// Parameters of a job to submit. Its lanes carry its number as their constant.
-struct Wish {
+struct JobSpec {
     number: u64,
     key: u8,
     rows: usize,
@@ -51,7 +51,7 @@ struct Wish {
     may_be_noisier: bool,
 }
 
-impl Wish {
+impl JobSpec {
     fn new(number: u64, rows: usize) -> Self {
         let (has_companion, may_be_noisier) = (false, true);
         Self { number, key: 1, rows, chain: 1, holds: true, priority: 0, has_companion, may_be_noisier }
@@ -84,9 +84,9 @@ fn set_with_companion() -> &'static ParameterSet {
 
 /// A chain of lookups. With `holds`, the last lookup needs all values before it, so that no slot is
 /// free before the end.
-fn graph(set: &'static ParameterSet, wish: &Wish) -> Graph {
-    let Wish { number, chain: length, may_be_noisier, .. } = *wish;
-    let first = |index: usize| if wish.holds && index + 1 == length { 0 } else { index };
+fn graph(set: &'static ParameterSet, spec: &JobSpec) -> Graph {
+    let JobSpec { number, chain: length, may_be_noisier, .. } = *spec;
+    let first = |index: usize| if spec.holds && index + 1 == length { 0 } else { index };
     let node = |index: usize| Node {
         terms: (first(index)..=index).map(|value| Term { value, factor: 1 }).collect(),
         constant: number,
@@ -120,16 +120,16 @@ impl TestBed {
         Self { device, engine, keys }
     }
 
-    async fn submit(&self, wish: Wish) -> Known {
+    async fn submit(&self, spec: JobSpec) -> SubmittedJob {
         let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
-        let set = if wish.has_companion { set_with_companion() } else { set() };
+        let set = if spec.has_companion { set_with_companion() } else { set() };
         let blobs = BlobReader {
             client: client(Uplink::new(channel), None).expect("a client"),
             worker_id: Bytes::new(),
             lease: v1::Lease::default(),
         };
         let request = |set: &'static ParameterSet| {
-            let group = GroupId { group: Bytes::new(), key_id: KeyId([wish.key; 16]), set: set.id };
+            let group = GroupId { group: Bytes::new(), key_id: KeyId([spec.key; 16]), set: set.id };
             KeyRequest { group, set, parts: Vec::new(), blobs: blobs.clone() }
         };
         let (key, _) = self.keys.get(&request(set), |_| ()).await.expect("a key");
@@ -144,16 +144,16 @@ impl TestBed {
             group: request(set).group,
             key,
             companion: companion.map(|(companion, _)| companion),
-            plan: Arc::new(Plan::new(graph(set, &wish))),
+            plan: Arc::new(Plan::new(graph(set, &spec))),
             inputs: vec![Box::new(NoRows)],
-            rows: wish.rows,
-            priority: wish.priority,
+            rows: spec.rows,
+            priority: spec.priority,
             deadline: None,
             status: status.clone(),
             stopwatch: Stopwatch::start(std::time::Instant::now()),
             done: Some(sender),
         });
-        Known { id, status, done }
+        SubmittedJob { id, status, done }
     }
 
     /// Ends the oldest wave and waits for its successor. Returns the number of lanes by the number
@@ -164,8 +164,8 @@ impl TestBed {
     }
 }
 
-fn stage(known: &Known) -> LeaseStage {
-    LeaseStage::try_from(known.status.read().0).expect("a stage")
+fn stage(submitted: &SubmittedJob) -> LeaseStage {
+    LeaseStage::try_from(submitted.status.read().0).expect("a stage")
 }
 
 const GIANT_ROWS: usize = 1_000_000;
@@ -173,11 +173,11 @@ const GIANT_ROWS: usize = 1_000_000;
 #[tokio::test]
 async fn a_single_bootstrap_joins_the_next_wave_of_a_giant_job() {
     let bed = TestBed::new(10_000);
-    let _giant = bed.submit(Wish::new(1, GIANT_ROWS)).await;
+    let _giant = bed.submit(JobSpec::new(1, GIANT_ROWS)).await;
     for _ in 0..2 {
         assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, WAVE_WIDTH)]));
     }
-    let single = bed.submit(Wish::new(2, 1)).await;
+    let single = bed.submit(JobSpec::new(2, 1)).await;
     assert_eq!(bed.next(), BTreeMap::from([(1, WAVE_WIDTH - 1), (2, 1)]));
     bed.next();
     bed.next();
@@ -187,11 +187,11 @@ async fn a_single_bootstrap_joins_the_next_wave_of_a_giant_job() {
 #[tokio::test]
 async fn a_single_bootstrap_under_another_key_does_not_wait_for_the_end_of_a_giant_job() {
     let bed = TestBed::new(10_000);
-    let _giant = bed.submit(Wish::new(1, GIANT_ROWS)).await;
+    let _giant = bed.submit(JobSpec::new(1, GIANT_ROWS)).await;
     bed.device.next_wave();
     bed.device.next_wave();
     for number in 2..10 {
-        let single = bed.submit(Wish { key: 2, ..Wish::new(number, 1) }).await;
+        let single = bed.submit(JobSpec { key: 2, ..JobSpec::new(number, 1) }).await;
         // When the job came, two waves were on the device, and the giant's turn may come before its
         // own.
         let waves = [bed.next(), bed.next(), bed.next(), bed.next()];
@@ -207,16 +207,16 @@ async fn a_single_bootstrap_under_another_key_does_not_wait_for_the_end_of_a_gia
 async fn jobs_of_equal_priority_share_the_waves() {
     const GIANTS: u64 = 8;
     let bed = TestBed::new(100_000);
-    let mut known = Vec::new();
+    let mut submitted = Vec::new();
     for number in 0..GIANTS {
-        known.push(bed.submit(Wish::new(number, GIANT_ROWS)).await);
+        submitted.push(bed.submit(JobSpec::new(number, GIANT_ROWS)).await);
     }
     bed.device.next_wave();
     bed.device.next_wave();
     (0..GIANTS).for_each(|_| drop(bed.next()));
     for round in 0..5 {
         let number = 100 + round;
-        let single = bed.submit(Wish::new(number, 1)).await;
+        let single = bed.submit(JobSpec::new(number, 1)).await;
         // Two jobs share a wave.
         let waves: Vec<_> = (0..=GIANTS / 2 + 1).map(|_| bed.next()).collect();
         for number in (0..GIANTS).chain([number]) {
@@ -231,16 +231,16 @@ async fn jobs_of_equal_priority_share_the_waves() {
 #[tokio::test]
 async fn many_single_bootstraps_do_not_starve_a_giant_job() {
     let bed = TestBed::new(100_000);
-    let _giant = bed.submit(Wish::new(1, GIANT_ROWS)).await;
+    let _giant = bed.submit(JobSpec::new(1, GIANT_ROWS)).await;
     bed.device.next_wave();
     bed.device.next_wave();
-    let (mut number, mut known) = (1, Vec::new());
+    let (mut number, mut submitted) = (1, Vec::new());
     let mut last = 0;
     for wave in 1..=20 {
         // More jobs than a wave has lanes.
         for _ in 0..WAVE_WIDTH * 2 {
             number += 1;
-            known.push(bed.submit(Wish::new(number, 1)).await);
+            submitted.push(bed.submit(JobSpec::new(number, 1)).await);
         }
         if bed.next().contains_key(&1) {
             last = wave;
@@ -255,20 +255,20 @@ async fn many_single_bootstraps_do_not_starve_a_giant_job() {
 async fn a_job_of_few_slots_begins_though_long_rows_hold_most_of_them() {
     let bed = TestBed::new(64);
     // A row takes 21 slots, so that three rows would take 63 of 64.
-    let _giant = bed.submit(Wish { chain: 20, ..Wish::new(1, GIANT_ROWS) }).await;
+    let _giant = bed.submit(JobSpec { chain: 20, ..JobSpec::new(1, GIANT_ROWS) }).await;
     assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 2)]));
-    let _single = bed.submit(Wish::new(2, 1)).await;
+    let _single = bed.submit(JobSpec::new(2, 1)).await;
     assert_eq!(bed.next(), BTreeMap::from([(1, 2), (2, 1)]));
 }
 
 #[tokio::test]
 async fn rows_under_several_keys_together_take_no_more_memory_than_there_is() {
     let bed = TestBed::new(640);
-    let mut first = bed.submit(Wish { chain: 400, ..Wish::new(1, 1) }).await;
+    let mut first = bed.submit(JobSpec { chain: 400, ..JobSpec::new(1, 1) }).await;
     assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 1)]));
     // The second row is as large as the first, so one waits for the other. The third row is small.
-    let _second = bed.submit(Wish { key: 2, chain: 400, ..Wish::new(2, 1) }).await;
-    let _third = bed.submit(Wish { key: 3, ..Wish::new(3, 1) }).await;
+    let _second = bed.submit(JobSpec { key: 2, chain: 400, ..JobSpec::new(2, 1) }).await;
+    let _third = bed.submit(JobSpec { key: 3, ..JobSpec::new(3, 1) }).await;
     let before: Vec<_> = std::iter::from_fn(|| Some(bed.next()).filter(|wave| !wave.contains_key(&2))).collect();
     assert!(first.done.try_recv().is_ok_and(|end| end.is_ok()), "the second did not wait for the first");
     assert_eq!(before.iter().position(|wave| wave.contains_key(&3)).map(|place| place < 3), Some(true), "{before:?}");
@@ -277,7 +277,7 @@ async fn rows_under_several_keys_together_take_no_more_memory_than_there_is() {
 #[tokio::test]
 async fn a_row_with_more_values_than_slots_uses_a_narrow_window() {
     let bed = TestBed::new(64);
-    let mut long = bed.submit(Wish { chain: 400, holds: false, ..Wish::new(1, 2) }).await;
+    let mut long = bed.submit(JobSpec { chain: 400, holds: false, ..JobSpec::new(1, 2) }).await;
     assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 1)]), "there is no room for both rows");
     let mut waves = 1;
     while long.done.try_recv().is_err() {
@@ -285,7 +285,7 @@ async fn a_row_with_more_values_than_slots_uses_a_narrow_window() {
         waves += usize::from(bed.device.wave_within(Duration::from_millis(100)).is_some());
     }
     assert_eq!(waves, 800);
-    let held = bed.submit(Wish { chain: 400, ..Wish::new(2, 1) }).await;
+    let held = bed.submit(JobSpec { chain: 400, ..JobSpec::new(2, 1) }).await;
     let failure = held.done.await.expect("an end").map(drop).expect_err("it has no room");
     assert_eq!((failure.reason, failure.retryable), ("PROGRAM_TOO_LARGE", false));
 }
@@ -293,11 +293,11 @@ async fn a_row_with_more_values_than_slots_uses_a_narrow_window() {
 #[tokio::test]
 async fn a_wave_that_finds_no_memory_is_split() {
     let bed = TestBed::new(10_000);
-    let mut known = bed.submit(Wish { chain: 2, ..Wish::new(1, WAVE_WIDTH) }).await;
+    let mut submitted = bed.submit(JobSpec { chain: 2, ..JobSpec::new(1, WAVE_WIDTH) }).await;
     assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, WAVE_WIDTH)]));
     bed.device.refuse_oldest();
     let mut lanes = 0;
-    while known.done.try_recv().is_err() {
+    while submitted.done.try_recv().is_err() {
         if let Some(wave) = bed.device.wave_within(Duration::from_millis(100)) {
             assert!(wave[&1] <= WAVE_WIDTH / 2, "{wave:?}");
             lanes += wave[&1];
@@ -313,10 +313,10 @@ async fn a_wave_that_finds_no_memory_is_retried_with_its_first_slots() {
         let bed = TestBed::new(10_000);
         // Memory for the inputs of a wave, and for some of its results.
         bed.device.leave((WAVE_WIDTH + results) as u32);
-        let mut known = bed.submit(Wish::new(1, WAVE_WIDTH)).await;
+        let mut submitted = bed.submit(JobSpec::new(1, WAVE_WIDTH)).await;
         let mut lanes = 0;
         let end = loop {
-            if let Ok(end) = known.done.try_recv() {
+            if let Ok(end) = submitted.done.try_recv() {
                 break end;
             }
             if let Some(wave) = bed.device.wave_within(Duration::from_millis(100)) {
@@ -334,11 +334,11 @@ async fn a_wave_that_finds_no_memory_is_retried_with_its_first_slots() {
 async fn a_row_without_memory_waits_for_other_rows_or_fails_if_there_are_none() {
     for key in [1, 2] {
         let bed = TestBed::new(10_000);
-        let first = bed.submit(Wish::new(1, 2)).await;
+        let first = bed.submit(JobSpec::new(1, 2)).await;
         assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 2)]));
         // Two inputs and two results occupy all memory.
         bed.device.leave(if key == 1 { 4 } else { 0 });
-        let mut second = bed.submit(Wish { key, ..Wish::new(2, 1) }).await;
+        let mut second = bed.submit(JobSpec { key, ..JobSpec::new(2, 1) }).await;
         assert_eq!(bed.device.wave_within(Duration::from_millis(50)), None);
         assert!(second.done.try_recv().is_err(), "it has not ended");
         if key == 2 {
@@ -352,7 +352,7 @@ async fn a_row_without_memory_waits_for_other_rows_or_fails_if_there_are_none() 
         assert!(second.done.await.expect("an end").is_ok());
         // No other job has memory to give.
         bed.device.leave(0);
-        let third = bed.submit(Wish { key: 3, ..Wish::new(3, 1) }).await;
+        let third = bed.submit(JobSpec { key: 3, ..JobSpec::new(3, 1) }).await;
         let failure = third.done.await.expect("an end").err().expect("no memory");
         assert!(failure.reason == "WORKER_OUT_OF_MEMORY" && failure.retryable, "{failure:?}");
     }
@@ -361,12 +361,12 @@ async fn a_row_without_memory_waits_for_other_rows_or_fails_if_there_are_none() 
 #[tokio::test]
 async fn the_wait_for_memory_of_other_groups_is_bounded() {
     let bed = TestBed::new(10_000);
-    let _giant = bed.submit(Wish::new(1, GIANT_ROWS)).await;
+    let _giant = bed.submit(JobSpec::new(1, GIANT_ROWS)).await;
     bed.device.next_wave();
     bed.device.next_wave();
     bed.device.leave_none_to_later_arenas();
     let began = std::time::Instant::now();
-    let mut other = bed.submit(Wish { key: 2, ..Wish::new(2, 1) }).await;
+    let mut other = bed.submit(JobSpec { key: 2, ..JobSpec::new(2, 1) }).await;
     let failure = loop {
         if let Ok(end) = other.done.try_recv() {
             break end.err().expect("no memory");
@@ -383,10 +383,10 @@ async fn the_wait_for_memory_of_other_groups_is_bounded() {
 async fn rows_begin_in_smaller_batches_if_memory_is_short() {
     let bed = TestBed::new(10_000);
     bed.device.leave(6);
-    let mut known = bed.submit(Wish::new(1, 16)).await;
+    let mut submitted = bed.submit(JobSpec::new(1, 16)).await;
     let mut lanes = 0;
     let end = loop {
-        if let Ok(end) = known.done.try_recv() {
+        if let Ok(end) = submitted.done.try_recv() {
             break end;
         }
         if let Some(wave) = bed.device.wave_within(Duration::from_millis(100)) {
@@ -403,23 +403,23 @@ async fn slots_of_a_cancelled_job_are_free_for_others() {
     let bed = TestBed::new(64);
     for number in 0..10 {
         // One row runs alone, because the arena has no room for two.
-        let known = bed.submit(Wish { chain: 40, ..Wish::new(number, 2) }).await;
+        let submitted = bed.submit(JobSpec { chain: 40, ..JobSpec::new(number, 2) }).await;
         assert_eq!(bed.device.next_wave(), BTreeMap::from([(number, 1)]));
         bed.next();
-        bed.engine.cancel(known.id);
+        bed.engine.cancel(submitted.id);
         bed.device.end_oldest();
-        assert!(known.done.await.is_err(), "nobody hears of it");
+        assert!(submitted.done.await.is_err(), "a cancelled job has no outcome");
     }
 }
 
 #[tokio::test]
 async fn a_job_that_gets_no_lanes_is_reported_as_waiting() {
     let bed = TestBed::new(10_000);
-    let low = bed.submit(Wish { priority: -1, ..Wish::new(1, GIANT_ROWS) }).await;
+    let low = bed.submit(JobSpec { priority: -1, ..JobSpec::new(1, GIANT_ROWS) }).await;
     bed.device.next_wave();
     bed.device.next_wave();
     assert_eq!(stage(&low), LeaseStage::Computing);
-    let _high = bed.submit(Wish::new(2, GIANT_ROWS)).await;
+    let _high = bed.submit(JobSpec::new(2, GIANT_ROWS)).await;
     for _ in 0..2 {
         assert_eq!(bed.next(), BTreeMap::from([(2, WAVE_WIDTH)]));
     }
@@ -433,11 +433,11 @@ async fn a_job_that_gets_no_lanes_is_reported_as_waiting() {
 async fn a_job_that_hangs_on_the_device_stays_in_computing_without_progress() {
     let bed = TestBed::new(10_000);
     assert_eq!(bed.engine.silent_for(), Duration::ZERO);
-    let hung = bed.submit(Wish::new(1, 1)).await;
+    let hung = bed.submit(JobSpec::new(1, 1)).await;
     bed.device.next_wave();
     let before = hung.status.read();
     assert_eq!(before.0, LeaseStage::Computing as i32);
-    let waiting = bed.submit(Wish { key: 2, ..Wish::new(2, 1) }).await;
+    let waiting = bed.submit(JobSpec { key: 2, ..JobSpec::new(2, 1) }).await;
     while bed.engine.silent_for() < Duration::from_millis(20) {
         std::thread::yield_now();
     }
@@ -462,11 +462,11 @@ async fn waves_use_the_key_that_is_faster_at_their_width() {
     let mut companion_waves = Vec::new();
     // A job whose results must not be noisier takes the set's own key.
     for (rows, may_be_noisier) in [(1, true), (WAVE_WIDTH, true), (1, false)] {
-        let wish = Wish { has_companion: true, may_be_noisier, ..Wish::new(1, rows) };
-        let known = bed.submit(wish).await;
+        let spec = JobSpec { has_companion: true, may_be_noisier, ..JobSpec::new(1, rows) };
+        let submitted = bed.submit(spec).await;
         bed.device.next_wave();
         bed.device.end_oldest();
-        let finished = known.done.await.expect("an end").expect("a result");
+        let finished = submitted.done.await.expect("an end").expect("a result");
         let record = finished.stopwatch.finish(Stage::Store, std::time::Instant::now());
         companion_waves.push((record.wave_count, record.companion_waves));
     }
@@ -483,10 +483,10 @@ async fn a_companion_is_evicted_if_a_key_that_jobs_need_has_no_room() {
     let device = TestDevice::with_curve(10_000, vec![point(set, 1000), point(companion, 300)]);
     // The test device reports that a key takes one byte.
     let bed = TestBed::with_keys(device, 2);
-    let _giant = bed.submit(Wish { has_companion: true, ..Wish::new(1, GIANT_ROWS) }).await;
+    let _giant = bed.submit(JobSpec { has_companion: true, ..JobSpec::new(1, GIANT_ROWS) }).await;
     bed.device.next_wave();
     bed.device.next_wave();
-    let mut other = pin!(bed.submit(Wish { key: 2, ..Wish::new(2, 1) }));
+    let mut other = pin!(bed.submit(JobSpec { key: 2, ..JobSpec::new(2, 1) }));
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut other).await.is_err(), "there is no room yet");
     bed.next();
     bed.next();

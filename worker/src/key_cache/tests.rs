@@ -106,7 +106,7 @@ async fn no_companion_is_leased_while_a_key_waits_for_room() {
     let (_, cache) = self::cache(2);
     let _keys = [key(&cache, 1).await, key(&cache, 2).await];
     assert!(tokio::time::timeout(Duration::from_millis(50), key(&cache, 3)).await.is_err());
-    assert!(!cache.is_short());
+    assert!(!cache.is_key_waiting());
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_loaded_key_is_not_evicted_before_its_job_has_leased_it() {
         _ = &mut two => panic!("there is room for one"),
         lease = &mut one => lease,
     };
-    assert!(!cache.is_short(), "no companion is in the way");
+    assert!(!cache.is_key_waiting(), "no companion is in the way");
     drop(lease);
     tokio::time::timeout(WAIT_TIMEOUT, two).await.expect("room");
     // A key is evictable if its job is gone before the load ends.
@@ -134,13 +134,13 @@ async fn jobs_go_on_without_a_companion_that_fails_to_load() {
     let _key = key(&cache, 1).await;
     device.refuse_keys();
     assert!(companion(&cache, 1).await.is_none());
-    let pauses = cache.no_companions_before.locked().clone();
+    let pauses = cache.companion_retry_after.locked().clone();
     assert!(
         pauses.len() == 1 && pauses.values().all(|until| *until > Instant::now()),
         "the next jobs do not try it again"
     );
     assert!(companion(&cache, 1).await.is_none());
-    assert_eq!(*cache.no_companions_before.locked(), pauses);
+    assert_eq!(*cache.companion_retry_after.locked(), pauses);
 }
 
 #[tokio::test]

@@ -28,11 +28,11 @@ pub(super) fn serve(address: SocketAddr, page: impl Fn() -> String + Send + 'sta
                 // port answers the next.
                 Ok(caller) => match catch_unwind(AssertUnwindSafe(|| answer(caller, &page))) {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::debug!(%error, "a scrape broke off"),
+                    Ok(Err(error)) => tracing::debug!(%error, "a scrape was aborted"),
                     Err(panic) => tracing::error!(cause = panic_message(&*panic), "a scrape panicked"),
                 },
                 Err(error) => {
-                    tracing::warn!(%error, "a scrape could not be taken");
+                    tracing::warn!(%error, "a connection for a scrape could not be accepted");
                     std::thread::sleep(ACCEPT_ERROR_PAUSE);
                 }
             }

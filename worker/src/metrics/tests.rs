@@ -70,7 +70,7 @@ fn every_gpu_has_a_line_for_each_value_that_its_sensors_report() {
     ] {
         assert!(page.lines().any(|found| found == line), "no '{line}' in\n{page}");
     }
-    assert!(!page.contains("busy_ratio{gpu=\"1\""), "what a GPU does not tell has no line");
+    assert!(!page.contains("busy_ratio{gpu=\"1\""), "a value that a GPU does not report has no line");
 }
 
 #[test]

@@ -114,14 +114,14 @@ impl VectorKeys {
             }
         }
         waits(true);
-        let turn = Arc::new(self.turn.clone().acquire_owned().await.expect("nobody closes it"));
+        let turn = Arc::new(self.turn.clone().acquire_owned().await.expect("the semaphore is never closed"));
         waits(false);
         // Resident parts are leased first, because the prefetch of missing parts must not evict
         // them.
         let (mut lease, missing) = self.lease_all(&request.group, &request.parts);
         let was_resident = missing.is_empty();
         lease.parts.iter().for_each(|_| progress());
-        let mut coming: Option<Coming> = None;
+        let mut coming: Option<PartRead> = None;
         for (index, digest) in missing.iter().enumerate() {
             let part = match coming.take() {
                 Some(part) => part,
@@ -180,7 +180,7 @@ impl VectorKeys {
     fn find(&self, group: &GroupId, digest: &v1::Digest) -> Option<Arc<Resident>> {
         let mut held = self.held.locked();
         let resident = held.by_name.get(&name(group, digest))?.clone();
-        held.uses(&resident);
+        held.add_user(&resident);
         Some(resident)
     }
 
@@ -209,7 +209,7 @@ impl VectorKeys {
         let (users, last_use) = (AtomicUsize::new(0), AtomicU64::new(0));
         let resident = Arc::new(Resident { name: name.clone(), set, part, users, last_use });
         let mut held = self.held.locked();
-        held.uses(&resident);
+        held.add_user(&resident);
         held.by_name.insert(name, resident.clone());
         drop(held);
         self.changed.notify_one();
@@ -231,7 +231,7 @@ impl VectorKeys {
     async fn make_room(&self, bytes: u64, own: &VectorLease, waits: &impl Fn(bool)) -> Result<(), JobFailure> {
         let mut is_waiting = false;
         // The guard resets the time on every exit, including a drop of this future.
-        let since = Since(&self.waiting_since);
+        let since = ResetOnDrop(&self.waiting_since);
         loop {
             let freed = self.freed.notified();
             match self.try_room(bytes, own) {
@@ -263,11 +263,11 @@ impl VectorKeys {
 }
 
 /// A part that is being read.
-type Coming = JoinHandle<Result<KeyPart, JobFailure>>;
+type PartRead = JoinHandle<Result<KeyPart, JobFailure>>;
 
 /// Reads a part without its masks. The permit lives until the read ends, even if the requesting job
 /// is gone by that time. No other key loads meanwhile.
-fn read(request: &VectorKeyRequest, digest: &v1::Digest, turn: &Arc<OwnedSemaphorePermit>) -> Coming {
+fn read(request: &VectorKeyRequest, digest: &v1::Digest, turn: &Arc<OwnedSemaphorePermit>) -> PartRead {
     let (set, key_id) = (request.set, request.group.key_id);
     let mut source = request.blobs.open(digest, &Handle::current());
     let (turn, wanted) = (turn.clone(), digest.clone());
@@ -287,9 +287,9 @@ fn room_for(digest: &v1::Digest) -> u64 {
 }
 
 /// Resets on drop the time since which a key waits for room.
-struct Since<'a>(&'a Mutex<Option<Instant>>);
+struct ResetOnDrop<'a>(&'a Mutex<Option<Instant>>);
 
-impl Drop for Since<'_> {
+impl Drop for ResetOnDrop<'_> {
     fn drop(&mut self) {
         *self.0.locked() = None;
     }
@@ -306,7 +306,7 @@ enum Room {
 }
 
 impl Held {
-    fn uses(&mut self, resident: &Resident) {
+    fn add_user(&mut self, resident: &Resident) {
         self.clock += 1;
         resident.last_use.store(self.clock, Ordering::Relaxed);
         resident.users.fetch_add(1, Ordering::AcqRel);
@@ -386,7 +386,7 @@ fn part_failure(digest: &v1::Digest, problem: &FormatError, mut left: impl Read)
 }
 
 fn uploaded_like_this(problem: impl Display) -> JobFailure {
-    JobFailure::lasting("ENVELOPE_INVALID", format!("a part of the key was uploaded like this: {problem}"))
+    JobFailure::lasting("ENVELOPE_INVALID", format!("a part of the key was uploaded in an invalid form: {problem}"))
 }
 
 #[cfg(test)]
@@ -433,7 +433,7 @@ mod tests {
         });
         assert_eq!(resident.bytes(), PART_BYTES);
         let mut held = cache.held.locked();
-        held.uses(&resident);
+        held.add_user(&resident);
         held.by_name.insert(part_name, resident.clone());
         resident
     }
@@ -470,8 +470,8 @@ mod tests {
         let parts = [3, 1, 3, 1].map(digest);
         let (own, missing) = cache.lease_all(&group(1), &parts);
         assert_eq!(missing, [&digest(3)]);
-        assert!(cache.may_come([&digest(3), &digest(4)], &own), "the other one's part goes");
-        assert_eq!(names(&cache), [1], "its own stays, though nobody has left it unused for longer");
+        assert!(cache.may_come([&digest(3), &digest(4)], &own), "the unused part of the other key is evicted");
+        assert_eq!(names(&cache), [1], "its own part is in use and stays");
         drop(own);
         let (own, missing) = cache.lease_all(&group(2), &parts);
         assert!(own.parts.is_empty() && missing.len() == 2, "parts of another key");
@@ -498,13 +498,13 @@ mod tests {
         let cache = cache(2);
         let others = lease(&cache, vec![put(&cache, 1, 1), put(&cache, 1, 2)]);
         let waiting = waiter(&cache).await;
-        assert!(!cache.is_overdue(), "he has only begun to wait");
+        assert!(!cache.is_overdue(), "the waiter has only begun to wait");
         drop(others);
         let made = tokio::time::timeout(WAIT_TIMEOUT, waiting).await.expect("in time").expect("no panic");
         assert!(made && cache.waiting_since.locked().is_none());
 
         let own = lease(&cache, vec![put(&cache, 2, 3), put(&cache, 2, 4)]);
-        let refused = cache.make_room(PART_BYTES, &own, &|_| ()).await.expect_err("nobody else has anything");
+        let refused = cache.make_room(PART_BYTES, &own, &|_| ()).await.expect_err("no other job holds parts");
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.retryable, "{refused:?}");
     }
 
@@ -540,7 +540,7 @@ mod tests {
         let _others = lease(&cache, vec![put(&cache, 1, 1)]);
         let waiting = waiter(&cache).await;
         *cache.waiting_since.locked() = Instant::now().checked_sub(PRIORITY_AFTER_WAIT);
-        assert!(cache.is_overdue(), "those whose keys are here wait behind him from now on");
+        assert!(cache.is_overdue(), "jobs with resident keys now wait behind the waiter");
         waiting.abort();
         assert!(waiting.await.is_err());
         assert!(cache.waiting_since.locked().is_none() && !cache.is_overdue());

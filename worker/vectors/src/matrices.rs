@@ -125,7 +125,10 @@ mod tests {
         two.get(set, shape(3)).expect("a bootstrap");
         assert!(Arc::ptr_eq(&kept, &two.get(set, shape(2)).expect("a bootstrap")));
         two.get(set, shape(4)).expect("a bootstrap");
-        assert!(Arc::ptr_eq(&kept, &two.get(set, shape(2)).expect("a bootstrap")), "it was used after the other");
+        assert!(
+            Arc::ptr_eq(&kept, &two.get(set, shape(2)).expect("a bootstrap")),
+            "the entry was used after the other entry"
+        );
         assert!(two.kept().bytes() <= two.bytes_max);
         let none = Matrices::new(0, 1);
         assert!(none.get(set, shape(2)).is_ok() && none.get(set, shape(3)).is_ok());

@@ -44,7 +44,7 @@ pub enum RunError {
         got: usize,
     },
     /// The computation panicked: a bug of ours.
-    #[error("the computation came to no end: a fault of the worker")]
+    #[error("the computation panicked: a bug of the worker")]
     Panicked,
     /// The job was cancelled.
     #[error("given up")]

@@ -102,7 +102,7 @@ fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
     let returned = Input { name: "y".to_owned(), vector: program.outputs()[0].vector };
     let mut clients = [Client::new(1), Client::new(2)];
     let (beat, beats) = mpsc::channel();
-    let beat = move |is_busy| beat.send(is_busy).expect("somebody listens");
+    let beat = move |is_busy| beat.send(is_busy).expect("the receiver exists");
     let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), beat).expect("a thread");
     let (told, ends) = mpsc::channel();
     let mut expected = Vec::new();
@@ -126,7 +126,7 @@ fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
             progress: Box::new(|| ()),
             done: Box::new(move |finished: Finished| {
                 assert!(finished.began <= finished.ended);
-                told.send((number, finished.result)).expect("somebody listens");
+                told.send((number, finished.result)).expect("the receiver exists");
             }),
         };
         engine.submit(job);
@@ -218,13 +218,13 @@ fn a_dropped_engine_gives_up_running_and_waiting_jobs() {
             keys: client.keys.clone(),
             is_cancelled: Arc::default(),
             progress: Box::new(move || {
-                begun.send(()).expect("somebody listens");
+                begun.send(()).expect("the receiver exists");
                 while !release.load(Ordering::Relaxed) {
                     std::thread::yield_now();
                 }
             }),
             done: Box::new(move |finished: Finished| {
-                told.send((number, finished.result.map(|_| ()))).expect("somebody listens");
+                told.send((number, finished.result.map(|_| ()))).expect("the receiver exists");
             }),
         };
         engine.submit(job);

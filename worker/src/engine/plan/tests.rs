@@ -43,7 +43,7 @@ fn the_window_depends_on_lanes_and_free_slots() {
     let narrow = plan.window(64, whole.slots);
     assert!((64..128).contains(&narrow.nodes), "as wide as waves need: {narrow:?}");
     let tight = plan.window(64, narrow.slots - 1);
-    assert!(tight.nodes < 64 && tight.slots < narrow.slots, "what fits: {tight:?}");
+    assert!(tight.nodes < 64 && tight.slots < narrow.slots, "the widest that fits: {tight:?}");
     let none = plan.window(64, 1);
     assert_eq!((none.nodes, none.slots > 1), (1, true), "nothing does");
 }
