@@ -116,9 +116,9 @@ impl Group {
         self.jobs.values().any(Job::is_under_way)
     }
 
-    /// Decides whether rows that found no memory wait, and returns that decision. Rows of the own
-    /// group free their memory soon enough. Other groups keep their memory until they have no jobs
-    /// left, which may take hours, so waiting for them is limited.
+    /// Decides whether rows that found no memory wait, and returns that decision. Rows in progress
+    /// of the own group give their memory back. Other groups keep theirs until they have no jobs
+    /// left, which may be soon or take hours, so waiting for them is limited.
     pub(super) fn wait_for_memory(&mut self, others_under_way: bool, now: Instant) -> bool {
         self.waits_for_memory = if self.is_under_way() {
             self.short_since = None;
