@@ -1,4 +1,4 @@
-//! Why the keystore refused or failed.
+//! Errors of the keystore.
 
 use std::io;
 
@@ -6,78 +6,78 @@ use cloakwork_params::{EnvelopeError, KeyId};
 
 use crate::{Digest, UploadId, database::OpenError};
 
-/// What went wrong. What callers are told of it, under which code, and what they should do, is the server's to say; it has to
-/// say something for each variant.
+/// A refusal or failure of the keystore. The server chooses the code, the text and the advice that
+/// callers see, and must handle each variant.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The bytes at rest are not what was committed.
+    /// The stored bytes are not the committed bytes.
     #[error("the stored bytes of blob {digest} are damaged; upload the blob again")]
     BlobDamaged {
         /// The blob.
         digest: Digest,
     },
-    /// No such blob, or another tenant's.
+    /// The tenant has no blob of this digest. Blobs of other tenants count as absent.
     #[error("blob {digest} is not here")]
     BlobNotFound {
         /// The blob.
         digest: Digest,
     },
-    /// The blob is needed by a job or a key.
+    /// A job or a key needs the blob.
     #[error("blob {digest} is in use by {by}; end or delete that first")]
     BlobInUse {
         /// The blob.
         digest: Digest,
-        /// What uses it.
+        /// User of the blob: a job or a key.
         by: &'static str,
     },
-    /// Larger than anything of its kind may be.
+    /// The blob is larger than the limit for its kind.
     #[error("a blob of {got} bytes is too large: at most {limit} bytes are allowed for {what}")]
     BlobTooLarge {
-        /// What the limit is for.
+        /// Objects that the limit applies to.
         what: String,
-        /// Most bytes.
+        /// Limit in bytes.
         limit: u64,
-        /// Bytes announced.
+        /// Size of the blob in bytes, as announced or as the header gives it.
         got: u64,
     },
     /// Unpinned ciphertexts fill their space, and none may be evicted yet.
     #[error("the space of {limit} bytes for ciphertexts is full of recent ones; try again later, or pin fewer")]
     CiphertextSpaceFull {
-        /// Most bytes.
+        /// Limit in bytes.
         limit: u64,
     },
     /// The bytes do not hash to the announced digest.
     #[error("the bytes are not those of the digest: expected {expected}, got {got}; upload them again")]
     DigestMismatch {
-        /// As announced.
+        /// Announced digest.
         expected: Digest,
-        /// As computed.
+        /// Computed digest.
         got: Digest,
     },
-    /// Not an envelope that this server takes.
+    /// The blob is not an envelope that this server accepts.
     #[error("not a well-formed object: {0}")]
     EnvelopeInvalid(#[source] EnvelopeError),
-    /// A list says of a ciphertext what its parameter set does not bear.
+    /// An entry of a list exceeds a limit of the parameter set.
     #[error("{what} of ciphertext {index}: at most {limit} is allowed, got {got}")]
     EntryOutOfRange {
-        /// Degree or noise level.
+        /// Exceeded property: degree or noise level.
         what: &'static str,
-        /// Which ciphertext.
+        /// Index of the ciphertext.
         index: u64,
-        /// The set's limit.
+        /// Limit of the parameter set.
         limit: u64,
-        /// The value.
+        /// Value in the entry.
         got: u64,
     },
-    /// A name that breaks its rule.
+    /// A name breaks the rule for its form.
     #[error("malformed {what} name: it must be {rule}")]
     InvalidName {
-        /// What the name is of.
+        /// Thing that the name identifies.
         what: &'static str,
-        /// What it must look like.
+        /// Required form of the name.
         rule: &'static str,
     },
-    /// The key has been deleted and waits for its last job.
+    /// The key is being deleted, and its last job has not ended.
     #[error("key {key_id} is being deleted; register it again when that is done")]
     KeyDeleting {
         /// The key.
@@ -91,106 +91,107 @@ pub enum Error {
         /// The parameter set.
         set: &'static str,
     },
-    /// The key still has jobs.
+    /// Jobs still use the key.
     #[error("key {key_id} is still in use; wait for its jobs to end")]
     KeyInUse {
         /// The key.
         key_id: KeyId,
     },
-    /// No such key, or another tenant's.
+    /// The tenant has no key of this id. Keys of other tenants count as absent.
     #[error("key {key_id} is not here")]
     KeyNotFound {
         /// The key.
         key_id: KeyId,
     },
-    /// Parts that cannot be of one key.
+    /// The parts cannot belong to one key.
     #[error("these parts do not make one key: {why}")]
     KeyPartsDiffer {
-        /// What does not fit.
+        /// Reason why the parts do not fit.
         why: String,
     },
-    /// A part's bytes are damaged.
+    /// The bytes of a part are damaged.
     #[error("key {key_id} is quarantined: a part no longer matches its digest; upload that part again")]
     KeyQuarantined {
         /// The key.
         key_id: KeyId,
     },
-    /// Beyond a blob's end.
+    /// The offset lies beyond the blob's end.
     #[error("offset {got} lies beyond the blob's {size_bytes} bytes")]
     OffsetOutOfRange {
-        /// The blob's length.
+        /// Size of the blob in bytes.
         size_bytes: u64,
-        /// The offset.
+        /// Requested offset.
         got: u64,
     },
-    /// A limit on how much a tenant may have.
+    /// A limit for a tenant, a key or a call would be exceeded.
     #[error("{what}: {got} would exceed the limit of {limit}")]
     QuotaExceeded {
-        /// What is limited.
+        /// Limited quantity.
         what: &'static str,
         /// The limit.
         limit: u64,
-        /// What there would be.
+        /// Value that the request would lead to.
         got: u64,
     },
-    /// The id was used for something else.
+    /// The request id was used for another request.
     #[error("this request id was used for another request; use a new one for each")]
     RequestIdReused,
-    /// A secret key, which must never leave its owner. Nothing of it was kept.
+    /// The blob is a secret key, which must never leave its owner. None of its bytes were kept.
     #[error("this is a secret key; it must stay with its owner, and nothing of it was kept")]
     SecretKeyRejected,
-    /// More or fewer bytes than announced.
+    /// The blob has more or fewer bytes than announced.
     #[error("expected a blob of {expected} bytes, got {got}")]
     SizeMismatch {
-        /// As announced.
+        /// Announced size in bytes.
         expected: u64,
-        /// As it came, or as the header says.
+        /// Received size in bytes, or the size that the header gives.
         got: u64,
     },
-    /// Disk or database failed.
+    /// The disk, the store or the database failed.
     #[error("storage failed: {message}")]
     StorageFailed {
-        /// What the system said.
+        /// Message of the system.
         message: String,
     },
-    /// No space left.
+    /// The storage has no space left.
     #[error("the server's storage is full; try again later")]
     StorageFull,
-    /// Too many uploads at the same time, over all tenants.
+    /// Too many uploads are open or receiving at the same time, over all tenants or for one tenant.
     #[error("too many {what}: the limit is {limit}; try again later")]
     TooManyUploads {
-        /// Open or receiving.
+        /// Limited state: open or receiving.
         what: &'static str,
         /// The limit.
         limit: u32,
     },
-    /// No such upload, another tenant's, an expired one, or one that was aborted.
+    /// The tenant has no upload of this id. Expired and aborted uploads, and those of other
+    /// tenants, count as absent.
     #[error("upload {id} is not here")]
     UploadNotFound {
         /// The upload.
         id: UploadId,
     },
-    /// The bytes do not follow on what is there.
+    /// The bytes do not continue at the committed offset.
     #[error("the upload continues at byte {committed_bytes}, not at {got}")]
     UploadOffsetMismatch {
-        /// Where to go on.
+        /// Committed offset, where the upload continues.
         committed_bytes: u64,
-        /// The offset that came.
+        /// Offset of the request.
         got: u64,
     },
-    /// The writer was silent while another one waited.
+    /// This writer sent nothing while another writer waited, and lost the upload to it.
     #[error("this upload was taken over by another writer after a pause; go on from its committed offset")]
     UploadTakenOver,
-    /// The tenant has as many open uploads as it may have.
+    /// The tenant has as many open uploads as its limit allows.
     #[error(
         "the tenant has {limit} open uploads, and may have no more; finish one, or find one with ListUploads and end \
          it with AbortUpload"
     )]
     UploadsUsedUp {
-        /// Most open uploads.
+        /// Limit of open uploads.
         limit: u32,
     },
-    /// A set that this server does not serve.
+    /// The parameter set is weak, and this server does not accept it.
     #[error("parameter set {set} is weak and not served here")]
     WeakSetRefused {
         /// The set.
@@ -199,7 +200,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Is it the blob's own fault, so that the same bytes will never be accepted?
+    /// Whether the blob itself is at fault, so that its bytes will never be accepted.
     pub(crate) fn condemns(&self) -> bool {
         matches!(
             self,

@@ -1,10 +1,11 @@
-//! Names: every path on disk and every row is made of these, so each is checked when it is made.
+//! Names of blobs, tenants and uploads. Paths on disk and rows consist of names, so each
+//! constructor checks its name.
 
 use std::fmt;
 
 use crate::Error;
 
-/// Names a blob by what is in it.
+/// Name of a blob, derived from its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest {
     /// BLAKE3 of the bytes.
@@ -14,7 +15,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Of bytes in memory.
+    /// Computes the digest of bytes in memory.
     pub fn of(bytes: &[u8]) -> Self {
         Self { blake3: *blake3::hash(bytes).as_bytes(), size_bytes: bytes.len() as u64 }
     }
@@ -31,7 +32,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A tenant: 1 to 63 of `a-z`, `0-9` and `-`. Nothing else can become part of a path.
+/// Name of a tenant: 1 to 63 of `a-z`, `0-9` and `-`. No other character can become part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TenantId(String);
 
@@ -57,12 +58,13 @@ impl fmt::Display for TenantId {
     }
 }
 
-/// Names an upload. It follows from the tenant and the digest: a tenant has one upload for a blob, whoever asks.
+/// Name of an upload. The tenant and the digest determine the name, so all clients of a tenant
+/// share one upload for a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UploadId(String);
 
 impl UploadId {
-    /// The upload of a blob.
+    /// Name of a blob's upload.
     pub(crate) fn of(tenant: &TenantId, digest: &Digest) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("cloakwork keystore, name of an upload");
         hasher.update(tenant.as_str().as_bytes()).update(&[0]);
@@ -70,7 +72,7 @@ impl UploadId {
         Self(hasher.finalize().to_hex()[..32].to_owned())
     }
 
-    /// Checks a name that came from outside: 32 hexadecimal digits.
+    /// Checks a name from a request: 32 lower-case hexadecimal digits.
     pub fn parse(name: &str) -> Result<Self, Error> {
         let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         match name.len() == 32 && name.bytes().all(digit) {
@@ -79,7 +81,7 @@ impl UploadId {
         }
     }
 
-    /// From its digits' values.
+    /// Makes the name whose hexadecimal digits encode these bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(format!("{:032x}", u128::from_be_bytes(bytes)))
     }
@@ -96,10 +98,10 @@ impl fmt::Display for UploadId {
     }
 }
 
-/// A client's UUID that makes a call idempotent.
+/// A client's UUID, used as the idempotency key of a call.
 pub type RequestId = [u8; 16];
 
-/// Who holds a pin: a job, by its id.
+/// Holder of a pin: a job, by its id.
 pub type Holder = [u8; 16];
 
 #[cfg(test)]

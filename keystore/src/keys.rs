@@ -18,56 +18,58 @@ use crate::{
     verify::{PART_ORDER, is_evaluation_key},
 };
 
-/// What a key may be used for.
+/// Uses that a key allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// Jobs.
+    /// New jobs may use the key.
     Active,
-    /// Nothing, until its damaged part is uploaded again.
+    /// No job may use the key until its damaged part is uploaded again.
     Quarantined,
-    /// Only the jobs that it has.
+    /// Only existing jobs may use the key.
     Deleting,
 }
 
 /// A part of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyPart {
-    /// Its blob.
+    /// Digest of the part's blob.
     pub digest: Digest,
-    /// What it is.
+    /// Kind of the part.
     pub kind: ObjectKind,
-    /// The parameter set that it is for.
+    /// Parameter set of the part.
     pub set: AnySet,
-    /// Of a part of a CKKS key: what it is for, and up to which level.
+    /// For a part of a CKKS key: its purpose and its highest level.
     pub shape: Option<KeyShape>,
 }
 
-/// A key and its parts, sorted by parameter set and then in the order in which a computation needs them: key switch,
-/// bootstrap, packing, decompression; those of CKKS by what they are for.
+/// A key and its parts. The parts are sorted by parameter set. TFHE parts then follow the order in
+/// which a computation needs them: key switch, bootstrap, packing, decompression. CKKS parts are
+/// sorted by purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyInfo {
-    /// The client key that all parts were made under; the key's name.
+    /// Client key under which all parts were made; the key's name.
     pub key_id: KeyId,
-    /// What it may be used for.
+    /// Uses that the key allows.
     pub state: KeyState,
-    /// What it consists of.
+    /// Parts of the key.
     pub parts: Vec<KeyPart>,
-    /// When it was registered.
+    /// Time of the registration.
     pub created: SystemTime,
 }
 
-/// Some of a tenant's keys, in the order of their names.
+/// A page of a tenant's keys, in the order of their ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyPage {
     /// The keys.
     pub keys: Vec<KeyInfo>,
-    /// Where the next page begins, if there is one.
+    /// Id after which the next page begins, if there is a next page.
     pub next: Option<KeyId>,
 }
 
 impl KeyInfo {
-    /// Parameter sets that jobs may have: of TFHE, those with a key-switch and a bootstrap key; of CKKS, where it depends on the
-    /// program what is enough, those with any part that computations use.
+    /// Parameter sets for which the key can serve jobs. A TFHE set needs a key-switch key and a
+    /// bootstrap key. For a CKKS set, the program decides which parts are enough, so any part that
+    /// computations use qualifies the set.
     pub fn complete_sets(&self) -> Vec<AnySet> {
         let has = |set: AnySet, kind| self.parts.iter().any(|part| part.set == set && part.kind == kind);
         let mut sets: Vec<AnySet> = self.parts.iter().map(|part| part.set).collect();
@@ -90,12 +92,13 @@ impl KeyInfo {
         if parts.len() == needed.len() { Ok(parts) } else { Err(incomplete()) }
     }
 
-    /// The same two of the set's companion, or nothing where the key does not have both.
+    /// The two parts that bootstraps of the set's companion need, or nothing if the key lacks
+    /// either.
     pub fn companion_parts_for(&self, set: &ParameterSet) -> Vec<Digest> {
         companion_of(set).and_then(|companion| self.parts_for(companion.set).ok()).unwrap_or_default()
     }
 
-    /// The keys for vectors under `set`: what each is for, and where it is.
+    /// Shape and digest of each key for CKKS vectors under `set`.
     pub fn vector_parts(&self, set: &CkksSet) -> Vec<(KeyShape, Digest)> {
         let parts = self.parts.iter().filter(|part| part.set.id() == set.id);
         parts.filter_map(|part| Some((part.shape?, part.digest))).collect()
@@ -103,7 +106,8 @@ impl KeyInfo {
 }
 
 impl Keystore {
-    /// Makes a key of uploaded blobs. Their key id names it; if the tenant has that key, the parts are added to it.
+    /// Registers a key made of uploaded blobs. The key id in the blobs is the key's name. If the
+    /// tenant already has the key, the parts are added to it.
     pub async fn register_key(
         &self,
         tenant: &TenantId,
@@ -113,7 +117,7 @@ impl Keystore {
         self.join_parts(tenant, request_id, None, parts).await
     }
 
-    /// Adds parts to a key: those of another parameter set, say.
+    /// Adds parts to an existing key, for example parts of another parameter set.
     pub async fn add_parts(
         &self,
         tenant: &TenantId,
@@ -124,7 +128,7 @@ impl Keystore {
         self.join_parts(tenant, request_id, Some(key_id), parts).await
     }
 
-    /// A key.
+    /// Looks up a key.
     pub async fn key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
         let ask = async {
             let mut sql = self.reader().await?;
@@ -134,7 +138,8 @@ impl Keystore {
         self.known_keys().get(self.database(), (tenant, key_id), ask).await
     }
 
-    /// The tenant's keys after `after`; at most as many as the limit says, whatever is asked. 0 asks for that many.
+    /// Lists the tenant's keys after `after`. A page has at most `page_keys` keys, capped at the
+    /// limit; 0 asks for the limit.
     pub async fn list_keys(&self, tenant: &TenantId, after: Option<KeyId>, page_keys: u32) -> Result<KeyPage, Error> {
         let wanted = self.page_entries(page_keys);
         let mut sql = self.reader().await?;
@@ -150,7 +155,7 @@ impl Keystore {
         Ok(KeyPage { keys, next })
     }
 
-    /// A key that new jobs may use: refused unless it is active.
+    /// Looks up a key for a new job. Returns an error unless the key is active.
     pub async fn active_key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
         let key = self.key(tenant, key_id).await?;
         match key.state {
@@ -160,7 +165,8 @@ impl Keystore {
         }
     }
 
-    /// Refuses any new use of a key. [`Keystore::purge_key`] removes it when its last job has ended.
+    /// Refuses new jobs of a key from now on. [`Keystore::purge_key`] removes the key after its
+    /// last job.
     pub async fn delete_key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
         let mut tx = self.database().write().await?;
         let row = keys::find(&mut tx, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
@@ -170,7 +176,7 @@ impl Keystore {
         Ok(key)
     }
 
-    /// Removes a key that is being deleted, with its parts. Refused while a job has pinned one.
+    /// Removes a key that is being deleted, with its parts. Refused while a job pins a part.
     pub async fn purge_key(&self, tenant: &TenantId, key_id: KeyId) -> Result<(), Error> {
         let mut tx = self.database().write().await?;
         let row = keys::find(&mut tx, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
@@ -191,7 +197,8 @@ impl Keystore {
         self.remove_bytes(&removed).await
     }
 
-    /// Takes a key out of use because a part's bytes are damaged. Uploading the good bytes again lifts it.
+    /// Quarantines a key because the bytes of a part are damaged. Uploading the correct bytes again
+    /// ends the quarantine.
     pub async fn quarantine(&self, tenant: &TenantId, key_id: KeyId, digest: &Digest) -> Result<(), Error> {
         let key = self.key(tenant, key_id).await?;
         if !key.parts.iter().any(|part| part.digest == *digest) {
@@ -251,7 +258,7 @@ impl Keystore {
     }
 }
 
-/// The one client key that all parts were made under.
+/// The single client key under which all parts were made.
 fn common_key(wanted: Option<KeyId>, parts: &[BlobRow]) -> Result<KeyId, Error> {
     let differ = |why: String| Error::KeyPartsDiffer { why };
     let first = parts.first().ok_or_else(|| differ("a key needs at least one part".to_owned()))?;
@@ -268,8 +275,9 @@ fn common_key(wanted: Option<KeyId>, parts: &[BlobRow]) -> Result<KeyId, Error> 
     Ok(key_id)
 }
 
-/// At most one part of a kind for each parameter set, and of CKKS for each purpose: with two, nobody could say which one
-/// counts.
+/// Checks the number of parts, and that no two parts compete. A parameter set may have one part of
+/// a kind, and a CKKS set one part for each purpose. With two parts, the choice between them would
+/// be ambiguous.
 fn check_parts(key: &KeyInfo, limit: u32) -> Result<(), Error> {
     if key.parts.len() > limit as usize {
         let (limit, got) = (limit.into(), key.parts.len() as u64);
@@ -286,7 +294,7 @@ fn check_parts(key: &KeyInfo, limit: u32) -> Result<(), Error> {
     }
 }
 
-/// Where a part is in the order of a key's parts. No two have the same.
+/// Sort position of a part among a key's parts. No two parts of a valid key share a position.
 fn place(part: &KeyPart) -> (SetId, Option<usize>, Option<Purpose>) {
     let kind = PART_ORDER.iter().position(|kind| *kind == part.kind);
     (part.set.id(), kind, part.shape.map(|shape| shape.purpose))

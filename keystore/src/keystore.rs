@@ -1,4 +1,4 @@
-//! The handle, and how a blob is committed.
+//! The keystore's handle, and the commit of a blob.
 
 use std::{
     path::{Path, PathBuf},
@@ -38,47 +38,48 @@ use crate::{
     verify::{self, Content, Policy, Verifier},
 };
 
-/// Where things are and what is allowed.
+/// Locations, policy, limits and clock of a keystore.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Directory for uploads on their way. Always on local disk.
+    /// Directory for the files of uploads in progress. Always on local disk.
     pub staging: PathBuf,
-    /// Where committed blobs go.
+    /// Store of committed blobs.
     pub store: StoreOptions,
-    /// File of the catalogue.
+    /// File of the catalogue's database.
     pub catalogue: PathBuf,
-    /// Take blobs of weak and toy parameter sets.
+    /// Whether blobs of weak and toy parameter sets are accepted.
     pub allow_weak_sets: bool,
-    /// All the limits.
+    /// Limits of the keystore.
     pub limits: Limits,
-    /// What time it is.
+    /// Source of the current time.
     pub clock: Clock,
 }
 
-/// What is known of a committed blob.
+/// Metadata of a committed blob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlobInfo {
-    /// Its name.
+    /// Digest, which is the blob's name.
     pub digest: Digest,
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// Its parameter set.
+    /// Parameter set of the object.
     pub set: AnySet,
-    /// The client key that it was made under.
+    /// Client key under which the object was made.
     pub key_id: KeyId,
-    /// What its header says in numbers.
+    /// Numeric dimensions from the object's header.
     pub dimensions: Dimensions,
-    /// Number of ciphertexts in a list, or of outputs of a lookup table; 1 for ciphertexts of CKKS, 0 for keys.
+    /// Number of ciphertexts in a list, or of outputs of a lookup table; 1 for CKKS ciphertexts, 0
+    /// for keys.
     pub count: u64,
     /// Largest degree in a list.
     pub degree_max: u32,
     /// Largest noise level in a list.
     pub noise_level_max: u32,
-    /// When it was committed.
+    /// Time of the commit.
     pub created: SystemTime,
 }
 
-/// Blobs and keys of all tenants. A cheap handle: clones share everything.
+/// Blobs and keys of all tenants. The handle is cheap to clone: clones share all state.
 #[derive(Clone, Debug)]
 pub struct Keystore {
     inner: Arc<Inner>,
@@ -95,9 +96,10 @@ struct Inner {
     registry: Arc<Registry>,
     /// Uploads that receive at the same time.
     receiving: Arc<FairShare<TenantId>>,
-    /// Places for aborted commits that are cleared away.
+    /// Bounds the number of aborted commits that are cleared away at once.
     clearing: Arc<Semaphore>,
-    /// Held while a blob's bytes and its row change together; a blob's lock is that of its first byte.
+    /// Locks that are held while a blob's bytes and its row change together. The first byte of a
+    /// blob's hash selects the lock.
     changing: Vec<Mutex<()>>,
     largest_blob: u64,
     puts: AtomicU64,
@@ -105,7 +107,7 @@ struct Inner {
 }
 
 impl Keystore {
-    /// Opens the store, and removes what an interrupted process left behind.
+    /// Opens the keystore, and removes the leftovers of an interrupted process.
     pub async fn open(options: Options) -> Result<Self, Error> {
         if let Some(directory) = options.catalogue.parent() {
             private::create_directory(directory)?;
@@ -131,12 +133,14 @@ impl Keystore {
         Ok(keystore)
     }
 
-    /// Closes the catalogue and waits for it. Uploads in progress fail; what they staged stays.
+    /// Closes the catalogue, and waits until it is closed. Uploads in progress fail, and their
+    /// staged bytes stay.
     pub async fn close(&self) {
         self.inner.database.close().await;
     }
 
-    /// Stores a blob that is in memory, verified like any other, and pins it in the same step if so asked.
+    /// Stores a blob from memory after the usual verification. With `pin`, the transaction that
+    /// writes the row also pins the blob.
     pub async fn put(&self, tenant: &TenantId, bytes: Bytes, pin: Option<Pin>) -> Result<BlobInfo, Error> {
         let number = self.inner.puts.fetch_add(1, Ordering::Relaxed);
         let staged = self.staging().unnamed_path(tenant, number);
@@ -157,9 +161,10 @@ impl Keystore {
         stored
     }
 
-    /// Makes a staged, verified and synced file a blob of the tenant: first the bytes, then the row. A process that
-    /// dies in between leaves an orphan, which is removed at the next start, and the staged file to try again with.
-    /// An abort of the upload ends the commit too, up to the moment at which the row is written.
+    /// Commits a staged, verified and fsynced file as a blob of the tenant: first the bytes, then
+    /// the row. A crash between the two leaves an orphan object, which the next start removes, and
+    /// the staged file for a retry. An abort of the upload ends the commit too, until the row is
+    /// written.
     pub(crate) async fn commit(
         &self,
         tenant: &TenantId,
@@ -191,7 +196,7 @@ impl Keystore {
                 return Err(error);
             }
             Err(error) => {
-                // Keeps the bytes only if they are those of an older row.
+                // Keeps the bytes only if they belong to an older row.
                 let known = blobs::exists(&mut *self.reader().await?, tenant, &digest.blake3).await;
                 if known == Ok(false) {
                     self.store().remove(&name).await?;
@@ -204,7 +209,7 @@ impl Keystore {
         Ok(row.info())
     }
 
-    /// Writes the row of a blob whose bytes are in place, and makes room for it.
+    /// Writes the row of a blob whose bytes are in place, and makes room for the blob.
     async fn record(
         &self,
         tenant: &TenantId,
@@ -240,7 +245,8 @@ impl Keystore {
         Ok((row, evicted))
     }
 
-    /// Would `more` bytes be too many for the tenant? Counts open uploads as if they were complete.
+    /// Checks that `more` bytes fit the tenant's quota. Open uploads count with their announced
+    /// size.
     pub(crate) async fn check_tenant_bytes(
         &self,
         sql: &mut Connection,
@@ -253,7 +259,8 @@ impl Keystore {
         if got > limit { Err(Error::QuotaExceeded { what: "bytes of the tenant", limit, got }) } else { Ok(()) }
     }
 
-    /// Removes the bytes of blobs whose rows are gone, unless the row has come back.
+    /// Removes the bytes of blobs whose rows are gone, unless a row has been written again
+    /// meanwhile.
     pub(crate) async fn remove_bytes(&self, blobs: &[(TenantId, Digest)]) -> Result<(), Error> {
         for (tenant, digest) in blobs {
             let _changing = self.changing(digest).await;
@@ -264,6 +271,7 @@ impl Keystore {
         Ok(())
     }
 
+    /// Locks the blob against concurrent changes of its bytes and its row.
     pub(crate) async fn changing(&self, digest: &Digest) -> MutexGuard<'_, ()> {
         self.inner.changing[usize::from(digest.blake3[0])].lock().await
     }
@@ -292,7 +300,7 @@ impl Keystore {
         &self.inner.limits
     }
 
-    /// Entries on a page of a list: as many as asked for, and no more than the limit, which is also what 0 asks for.
+    /// Number of entries on a page of a list: `asked`, capped at the limit. 0 asks for the limit.
     pub(crate) fn page_entries(&self, asked: u32) -> u32 {
         let most = self.limits().page_entries.max(1);
         if asked == 0 { most } else { asked.min(most) }
@@ -324,7 +332,7 @@ impl Keystore {
 }
 
 impl BlobInfo {
-    /// Level, slots and scale of a ciphertext of CKKS; nothing of any other object.
+    /// Level, slots and scale of a CKKS ciphertext; `None` for any other object.
     pub fn ckks_ciphertext(&self) -> Option<CiphertextShape> {
         let is_ciphertext = matches!(self.kind, ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext);
         let set = self.set.ckks().filter(|_| is_ciphertext)?;
@@ -340,7 +348,7 @@ impl BlobRow {
     }
 }
 
-/// Bytes of the largest key of all sets that are taken.
+/// Size in bytes of the largest key of all accepted parameter sets.
 fn largest_key(allow_weak_sets: bool) -> u64 {
     let none = [0; envelope::DIMENSIONS];
     let mut largest = 0;
@@ -351,12 +359,12 @@ fn largest_key(allow_weak_sets: bool) -> u64 {
     }
     for set in table::SETS.iter().filter(|set| taken(set.standing)) {
         for kind in ObjectKind::all().filter(|kind| verify::is_key(*kind)) {
-            // A set may lack a kind.
+            // Some sets do not define all kinds.
             largest = Layout::of(kind, set, &none).map_or(largest, |layout| largest.max(layout.payload_len));
         }
     }
     largest + (envelope::HEADER_BYTES + envelope::TRAILER_BYTES) as u64
 }
 
-/// Connections for queries.
+/// Number of read connections to the catalogue.
 const READERS: u32 = 4;

@@ -1,4 +1,4 @@
-//! Keys that were looked up a moment ago. Every job asks for its key, and keys hardly ever change.
+//! Cache of recently looked up keys. Every job looks up its key, and keys rarely change.
 
 use std::{
     collections::HashMap,
@@ -9,15 +9,16 @@ use cloakwork_params::KeyId;
 
 use crate::{Error, KeyInfo, TenantId, database::Database};
 
-/// Keys that are remembered; a full memory starts anew.
+/// Maximum number of cached keys. A full cache is cleared.
 const KNOWN_KEYS_MAX: usize = 1024;
 
-/// What queries said of keys, each with the version of the database that it is true of.
+/// Cached keys, each with the database version for which the entry is valid.
 #[derive(Debug, Default)]
 pub(crate) struct KnownKeys(Mutex<HashMap<(TenantId, KeyId), (u64, KeyInfo)>>);
 
 impl KnownKeys {
-    /// The key as it is known, or as `ask` finds it. True until somebody writes: then the database is asked again.
+    /// Returns the cached key, or the result of `ask`. An entry is valid until the next write;
+    /// after a write, the database is read again.
     pub(crate) async fn get(
         &self,
         database: &Database,
@@ -32,7 +33,8 @@ impl KnownKeys {
             return Ok(key.clone());
         }
         let key = ask.await?;
-        // Whoever wrote meanwhile may have changed the key before or after it was read.
+        // A concurrent write may have changed the key before or after the read, so the cache keeps
+        // only reads without a concurrent write.
         if let Some(version) = before.filter(|before| database.version() == Some(*before)) {
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= KNOWN_KEYS_MAX {

@@ -1,8 +1,10 @@
 //! Content-addressed, tenant-scoped blobs and key manifests.
 //!
-//! A blob arrives through a resumable upload, is verified as it comes, and is committed whole or not at all. Its bytes
-//! lie in a directory or an S3-compatible store; what is known of them lies in a catalogue (SQLite). Keys are manifests
-//! of blobs. Nothing here can read a ciphertext, and a secret key is refused by its header.
+//! A client sends a blob through a resumable upload. The keystore verifies the bytes as they
+//! arrive, and commits the blob whole or not at all. The bytes lie in a directory or in an
+//! S3-compatible store. The metadata of blobs and keys lies in a catalogue (SQLite). A key is a
+//! manifest of blobs. No code in this crate can decrypt a ciphertext, and a secret key is refused
+//! by its header.
 
 #![forbid(unsafe_code)]
 

@@ -1,44 +1,51 @@
-//! Everything that is bounded, and by how much.
+//! Limits on everything that can grow in the keystore.
 
 use std::time::Duration;
 
-/// The limits of a keystore. Each names its unit. There are no defaults here: whoever runs the keystore has them.
+/// Limits of a keystore, each with its unit. There are no defaults here: the program that runs the
+/// keystore supplies the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one upload that have been received and not yet written.
+    /// Maximum number of bytes of one upload that are received and not yet written.
     pub window_bytes: u32,
-    /// Uploads that one tenant may have open.
+    /// Maximum number of open uploads of one tenant.
     pub uploads_per_tenant: u32,
-    /// Uploads that may be open in all.
+    /// Maximum number of open uploads over all tenants.
     pub uploads_total: u32,
-    /// Uploads that may be receiving at the same time; each takes a thread while it does.
+    /// Maximum number of uploads that receive at the same time. Each receiving upload occupies a
+    /// thread.
     pub writers_total: u32,
-    /// Of these, the most that one tenant may have: less than all, so that none shuts the others out.
+    /// Maximum number of receiving uploads of one tenant. A value below the total keeps one tenant
+    /// from shutting out the others.
     pub writers_per_tenant: u32,
-    /// Largest list of ciphertexts or lookup table. Keys have the size that their parameter set gives.
+    /// Largest list of ciphertexts or lookup table, in bytes. The parameter set determines the size
+    /// of keys.
     pub list_bytes: u64,
-    /// Bytes that one tenant may store, open uploads included.
+    /// Maximum number of bytes that one tenant may store, open uploads included.
     pub tenant_bytes: u64,
-    /// Bytes of ciphertexts in all that nobody has pinned. Beyond it the tenant with most of them gives its least
-    /// recently used ones, so that no tenant ever loses the space that an even share would leave it.
+    /// Maximum number of bytes of unpinned ciphertexts over all tenants. Beyond the limit, the
+    /// tenant with the most unpinned bytes loses its least recently used ciphertexts. A tenant
+    /// never loses the space of an even share.
     pub unpinned_bytes: u64,
-    /// Keys that one tenant may have.
+    /// Maximum number of keys of one tenant.
     pub keys_per_tenant: u32,
-    /// Parts that one key may have.
+    /// Maximum number of parts of one key.
     pub parts_per_key: u32,
-    /// Keys or uploads on one page of a list.
+    /// Maximum number of keys or uploads on one page of a list.
     pub page_entries: u32,
-    /// Digests in one question for what is missing, or in one pin.
+    /// Maximum number of digests in one query for missing blobs, or in one pin.
     pub digests_per_call: u32,
-    /// How long an upload that nobody goes on with is kept.
+    /// Time after which an upload without a writer expires.
     pub upload_expiry: Duration,
-    /// How long a blob that has just been uploaded, or reported to be present, is kept from eviction; from eviction for
-    /// its own tenant's sake only, once that tenant has more than an even share.
+    /// Time for which a blob is kept from eviction after its upload, or after a report that it is
+    /// present. If its tenant holds more than an even share, uploads of other tenants may evict the
+    /// blob earlier.
     pub keep: Duration,
-    /// How long a request id is remembered.
+    /// Time for which a request id is remembered.
     pub request_memory: Duration,
-    /// Request ids of one tenant that are remembered; beyond it the oldest are forgotten early.
+    /// Maximum number of remembered request ids of one tenant. Beyond the limit, the oldest are
+    /// forgotten early.
     pub request_ids_per_tenant: u32,
-    /// Age from which objects in a remote store that the catalogue does not know are removed at start-up.
+    /// Minimum age of an object in a remote store, unknown to the catalogue, that a start removes.
     pub orphan_age: Duration,
 }

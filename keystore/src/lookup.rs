@@ -1,4 +1,4 @@
-//! Questions that a service has beside its clients' own.
+//! Lookups that the service needs beside those of its clients.
 
 use cloakwork_params::KeyId;
 
@@ -11,11 +11,11 @@ use crate::{
     verify::Verifier,
 };
 
-/// Deleted keys that are named at once.
+/// Maximum number of deleted keys that one call returns.
 const DELETING_MAX: u32 = 256;
 
 impl Keystore {
-    /// Verifies a list that is in memory, as if it were uploaded. Nothing is stored.
+    /// Verifies a list in memory like an upload. Nothing is stored.
     pub fn check(&self, bytes: &[u8]) -> Result<BlobInfo, Error> {
         let digest = Digest::of(bytes);
         let mut verifier = Verifier::new(digest, self.policy());
@@ -25,13 +25,13 @@ impl Keystore {
         Ok(BlobRow { digest, content, damaged: false, created_ms: now_ms, touched_ms: now_ms }.info())
     }
 
-    /// The blob of this hash, if the tenant has it and its bytes are good.
+    /// The blob of this hash, if the tenant has the blob and its bytes are undamaged.
     pub async fn blob_named(&self, tenant: &TenantId, blake3: &[u8; 32]) -> Result<Option<BlobInfo>, Error> {
         let row = blobs::named(&mut *self.reader().await?, tenant, blake3).await?;
         Ok(row.filter(|row| !row.damaged).map(|row| row.info()))
     }
 
-    /// Keys that have been deleted and not yet purged, some of them.
+    /// Some of the keys that are being deleted and not yet purged.
     pub async fn deleting_keys(&self) -> Result<Vec<(TenantId, KeyId)>, Error> {
         keys::deleting(&mut *self.reader().await?, DELETING_MAX).await
     }

@@ -1,4 +1,4 @@
-//! Pins: who needs a blob to stay.
+//! Pins, which keep blobs from eviction and deletion.
 
 use std::{collections::HashSet, time::SystemTime};
 
@@ -8,17 +8,17 @@ use crate::{
     clock,
 };
 
-/// A claim that blobs stay. Nothing that is pinned is evicted or deleted.
+/// A claim of a holder on blobs. Pinned blobs are neither evicted nor deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pin {
-    /// Who needs them.
+    /// Holder of the pin.
     pub holder: Holder,
-    /// Until when; until it is released where absent.
+    /// Expiry of the pin; `None` if the pin lasts until its release.
     pub until: Option<SystemTime>,
 }
 
 impl Keystore {
-    /// Pins blobs, all or none. A holder that pins a blob again changes the end.
+    /// Pins all of the blobs or none. Pinning a blob again changes the expiry of the holder's pin.
     pub async fn pin(&self, tenant: &TenantId, digests: &[Digest], pin: &Pin) -> Result<(), Error> {
         self.check_count(digests.len())?;
         let mut tx = self.database().write().await?;
@@ -32,25 +32,27 @@ impl Keystore {
         Ok(tx.commit().await?)
     }
 
-    /// Releases everything that a holder has pinned in calls that have returned. One that was broken off may still be
-    /// on its way to the disk: that is for [`Self::unpin_after_break`].
+    /// Releases all pins that the holder made in calls that have returned. A cancelled call may
+    /// still be about to commit its pins: [`Self::unpin_after_break`] covers this case.
     pub async fn unpin(&self, holder: &Holder) -> Result<(), Error> {
-        // Most jobs bring their inputs along and pin nothing: they need not wait for their turn to write.
+        // Most jobs bring their inputs along and pin nothing. This check spares those jobs the wait
+        // for the write lock.
         if !pins::holds_any(&mut *self.reader().await?, holder).await? {
             return Ok(());
         }
         self.unpin_after_break(holder).await
     }
 
-    /// Releases everything that a holder has pinned, in calls that were broken off as well: it waits until whatever
-    /// they have begun to write is there, or never will be.
+    /// Releases all pins of the holder, those of cancelled calls included. This call waits for the
+    /// write lock, so every write that a cancelled call began is then committed or rolled back.
     pub async fn unpin_after_break(&self, holder: &Holder) -> Result<(), Error> {
         let mut tx = self.database().write().await?;
         pins::release(&mut tx, holder).await?;
         Ok(tx.commit().await?)
     }
 
-    /// At start-up: releases the pins of everybody but these, with or without an end.
+    /// Releases the pins of all holders except these, with or without an expiry. Called at
+    /// start-up.
     pub async fn retain_holders(&self, holders: &[Holder]) -> Result<(), Error> {
         let kept: HashSet<&[u8]> = holders.iter().map(|holder| &holder[..]).collect();
         let mut tx = self.database().write().await?;

@@ -1,4 +1,4 @@
-//! Rows of committed blobs, and the sums over them.
+//! Rows of committed blobs, and sums over these rows.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     verify::{self, Content},
 };
 
-/// A blob as the catalogue knows it.
+/// A blob's row in the catalogue.
 #[derive(Clone, Debug)]
 pub(crate) struct BlobRow {
     pub(crate) digest: Digest,
@@ -21,7 +21,8 @@ pub(crate) struct BlobRow {
     pub(crate) touched_ms: i64,
 }
 
-/// The blob, damaged or not. A digest of another size names another blob, which does not exist.
+/// Finds the blob, damaged or not. A digest of another size names another blob, which does not
+/// exist.
 pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<Option<BlobRow>, Error> {
     let row = sqlx::query("SELECT * FROM blobs WHERE tenant = $1 AND digest = $2 AND size_bytes = $3")
         .bind(tenant.as_str())
@@ -32,7 +33,8 @@ pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, digest: &Diges
     row.as_ref().map(read).transpose()
 }
 
-/// The blob of this hash, damaged or not. The hash alone names it; its size is for those who want to be sure.
+/// Finds the blob of this hash, damaged or not. The hash alone identifies a blob; a caller that
+/// must also match the size uses `find`.
 pub(crate) async fn named(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -46,7 +48,7 @@ pub(crate) async fn named(
     row.as_ref().map(read).transpose()
 }
 
-/// Parts of a key.
+/// Finds the blobs that are parts of a key.
 pub(crate) async fn of_key(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<Vec<BlobRow>, Error> {
     let rows = sqlx::query(
         "SELECT blobs.* FROM blobs JOIN key_parts ON key_parts.tenant = blobs.tenant AND key_parts.digest = blobs.digest
@@ -59,7 +61,7 @@ pub(crate) async fn of_key(sql: &mut Connection, tenant: &TenantId, key: KeyId) 
     rows.iter().map(read).collect()
 }
 
-/// Does the tenant have a blob of this hash?
+/// Whether the tenant has a blob of this hash.
 pub(crate) async fn exists(sql: &mut Connection, tenant: &TenantId, blake3: &[u8; 32]) -> Result<bool, Error> {
     let found = sqlx::query("SELECT 1 FROM blobs WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
@@ -69,7 +71,7 @@ pub(crate) async fn exists(sql: &mut Connection, tenant: &TenantId, blake3: &[u8
     Ok(found.is_some())
 }
 
-/// Adds a blob that the catalogue does not have.
+/// Adds a blob that is not yet in the catalogue.
 pub(crate) async fn insert(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -102,7 +104,7 @@ pub(crate) async fn insert(
     account(sql, tenant, to_sql(digest.size_bytes), is_key).await
 }
 
-/// Forgets a blob, with its pins and its finished upload.
+/// Removes a blob's row, its pins and its completed upload.
 pub(crate) async fn remove(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -118,7 +120,7 @@ pub(crate) async fn remove(
     account(sql, tenant, -to_sql(digest.size_bytes), is_key).await
 }
 
-/// Marks a blob as used, good, and to be kept for a while.
+/// Marks a blob as used now and undamaged, and keeps it from eviction until `keep_until_ms`.
 pub(crate) async fn renew(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -136,7 +138,7 @@ pub(crate) async fn renew(
     Ok(())
 }
 
-/// Marks a blob as used.
+/// Marks a blob as used now.
 pub(crate) async fn touch(sql: &mut Connection, tenant: &TenantId, digest: &Digest, now_ms: i64) -> Result<(), Error> {
     sqlx::query("UPDATE blobs SET touched_ms = $3 WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
@@ -157,7 +159,7 @@ pub(crate) async fn condemn(sql: &mut Connection, tenant: &TenantId, digest: &Di
     Ok(())
 }
 
-/// Bytes of all kinds that the tenant stores.
+/// Number of bytes of all kinds that the tenant stores.
 pub(crate) async fn tenant_bytes(sql: &mut Connection, tenant: &TenantId) -> Result<u64, Error> {
     let bytes: Option<i64> = sqlx::query_scalar("SELECT blob_bytes FROM usage WHERE tenant = $1")
         .bind(tenant.as_str())
@@ -166,7 +168,7 @@ pub(crate) async fn tenant_bytes(sql: &mut Connection, tenant: &TenantId) -> Res
     Ok(from_sql(bytes.unwrap_or(0)))
 }
 
-/// Bytes of all ciphertexts, pinned or not. Cheap: one row for each tenant.
+/// Number of bytes of all ciphertexts, pinned or not. Cheap: reads one row for each tenant.
 pub(crate) async fn ciphertext_bytes(sql: &mut Connection) -> Result<u64, Error> {
     let bytes: i64 = sqlx::query_scalar("SELECT CAST(COALESCE(SUM(ciphertext_bytes), 0) AS BIGINT) FROM usage")
         .fetch_one(sql)
@@ -174,7 +176,8 @@ pub(crate) async fn ciphertext_bytes(sql: &mut Connection) -> Result<u64, Error>
     Ok(from_sql(bytes))
 }
 
-/// Bytes of the ciphertexts that nobody has pinned, by tenant. Scans; asked only when the cheap sum is above the limit.
+/// Bytes of unpinned ciphertexts, by tenant. The query scans the blobs, so callers first check that
+/// the cheap sum exceeds the limit.
 pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_ms: i64) -> Result<BTreeMap<TenantId, u64>, Error> {
     let rows: Vec<(String, i64)> = sqlx::query_as(
         "SELECT tenant, CAST(SUM(size_bytes) AS BIGINT) FROM blobs WHERE is_key = 0 AND NOT EXISTS (
@@ -187,7 +190,8 @@ pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_ms: i64) -> Result<
     rows.into_iter().map(|(tenant, bytes)| Ok((TenantId::new(&tenant)?, from_sql(bytes)))).collect()
 }
 
-/// The tenant's least recently used ciphertexts that nobody has pinned: those that are to be kept, or all others.
+/// The tenant's unpinned ciphertexts, least recently used first. `kept` selects those that are
+/// still kept from eviction; otherwise all others are returned.
 pub(crate) async fn evictable(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -208,6 +212,7 @@ pub(crate) async fn evictable(
     rows.iter().map(digest).collect()
 }
 
+/// Adds `bytes`, which may be negative, to the tenant's sums.
 async fn account(sql: &mut Connection, tenant: &TenantId, bytes: i64, is_key: bool) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO usage (tenant, blob_bytes, ciphertext_bytes) VALUES ($1, $2, $3)
@@ -249,7 +254,7 @@ fn read(row: &SqliteRow) -> Result<BlobRow, Error> {
     })
 }
 
-/// Zeros in rows of versions that did not keep them.
+/// Reads the dimensions. Rows of earlier schema versions have none, and read as zeros.
 fn dimensions(row: &SqliteRow) -> Result<Dimensions, Error> {
     let bytes: Option<Vec<u8>> = row.try_get("dimensions")?;
     let bytes = bytes.unwrap_or_else(|| vec![0; size_of::<Dimensions>()]);

@@ -1,4 +1,4 @@
-//! Rows of keys and of what they consist of.
+//! Rows of keys and of their parts.
 
 use cloakwork_params::KeyId;
 use sqlx::{Row as _, sqlite::SqliteRow};
@@ -6,7 +6,7 @@ use sqlx::{Row as _, sqlite::SqliteRow};
 use super::{Connection, from_sql};
 use crate::{Digest, Error, TenantId};
 
-/// A key without its parts.
+/// A key's row, without its parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyRow {
     pub(crate) key_id: KeyId,
@@ -14,7 +14,7 @@ pub(crate) struct KeyRow {
     pub(crate) created_ms: i64,
 }
 
-/// The tenant's key of this name.
+/// Finds the tenant's key of this id.
 pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<Option<KeyRow>, Error> {
     let row = sqlx::query("SELECT * FROM keys WHERE tenant = $1 AND key_id = $2")
         .bind(tenant.as_str())
@@ -24,14 +24,14 @@ pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, key: KeyId) ->
     row.as_ref().map(read).transpose()
 }
 
-/// At most `limit` keys whose names come after `after`, in the order of their names.
+/// At most `limit` keys whose ids come after `after`, in the order of their ids.
 pub(crate) async fn page(
     sql: &mut Connection,
     tenant: &TenantId,
     after: Option<KeyId>,
     limit: u32,
 ) -> Result<Vec<KeyRow>, Error> {
-    // The empty string is before every name.
+    // The empty string sorts before every id.
     let after = after.map_or(Vec::new(), |key| key.0.to_vec());
     let rows = sqlx::query("SELECT * FROM keys WHERE tenant = $1 AND key_id > $2 ORDER BY key_id LIMIT $3")
         .bind(tenant.as_str())
@@ -60,7 +60,7 @@ pub(crate) async fn insert(sql: &mut Connection, tenant: &TenantId, key: KeyId, 
     Ok(())
 }
 
-/// Adds a part; once is enough.
+/// Adds a part. Adding a part again has no effect.
 pub(crate) async fn insert_part(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -78,7 +78,7 @@ pub(crate) async fn insert_part(
     Ok(())
 }
 
-/// Is the blob a part of a key?
+/// Whether the blob is a part of a key.
 pub(crate) async fn has_part(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<bool, Error> {
     let found = sqlx::query("SELECT 1 FROM key_parts WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
@@ -88,7 +88,7 @@ pub(crate) async fn has_part(sql: &mut Connection, tenant: &TenantId, digest: &D
     Ok(found.is_some())
 }
 
-/// Marks a key as deleted.
+/// Marks a key as being deleted.
 pub(crate) async fn start_deleting(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<(), Error> {
     sqlx::query("UPDATE keys SET deleting = 1 WHERE tenant = $1 AND key_id = $2")
         .bind(tenant.as_str())
@@ -98,7 +98,7 @@ pub(crate) async fn start_deleting(sql: &mut Connection, tenant: &TenantId, key:
     Ok(())
 }
 
-/// Keys of all tenants that have been deleted and are still there, at most `limit`.
+/// Keys of all tenants that are being deleted and still have rows, at most `limit`.
 pub(crate) async fn deleting(sql: &mut Connection, limit: u32) -> Result<Vec<(TenantId, KeyId)>, Error> {
     let rows = sqlx::query("SELECT tenant, key_id FROM keys WHERE deleting = 1 LIMIT $1")
         .bind(i64::from(limit))
@@ -108,7 +108,7 @@ pub(crate) async fn deleting(sql: &mut Connection, limit: u32) -> Result<Vec<(Te
     rows.iter().map(name).collect()
 }
 
-/// Forgets a key and what it consists of.
+/// Removes a key and its list of parts.
 pub(crate) async fn remove(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<(), Error> {
     for statement in [
         "DELETE FROM key_parts WHERE tenant = $1 AND key_id = $2",

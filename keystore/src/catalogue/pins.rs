@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::{Digest, Error, Holder, TenantId};
 
-/// Adds a pin, or changes its end.
+/// Adds a pin, or changes the expiry of an existing pin.
 pub(crate) async fn put(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -24,7 +24,7 @@ pub(crate) async fn put(
     Ok(())
 }
 
-/// Is the blob pinned by anybody?
+/// Whether any holder pins the blob.
 pub(crate) async fn pinned(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -42,7 +42,7 @@ pub(crate) async fn pinned(
     Ok(found.is_some())
 }
 
-/// Does the holder pin anything?
+/// Whether the holder has any pin.
 pub(crate) async fn holds_any(sql: &mut Connection, holder: &Holder) -> Result<bool, Error> {
     let found =
         sqlx::query("SELECT 1 FROM pins WHERE holder = $1 LIMIT 1").bind(&holder[..]).fetch_optional(sql).await?;
@@ -55,12 +55,12 @@ pub(crate) async fn release(sql: &mut Connection, holder: &[u8]) -> Result<(), E
     Ok(())
 }
 
-/// Everybody who holds a pin.
+/// All holders of pins.
 pub(crate) async fn holders(sql: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
     Ok(sqlx::query_scalar("SELECT DISTINCT holder FROM pins").fetch_all(sql).await?)
 }
 
-/// Removes some pins whose time is over, and says how many.
+/// Removes at most `most` expired pins, and returns the number removed.
 pub(crate) async fn expire(sql: &mut Connection, now_ms: i64, most: u32) -> Result<u64, Error> {
     let expired = sqlx::query(
         "DELETE FROM pins WHERE (tenant, digest, holder) IN (

@@ -1,11 +1,12 @@
-//! What request ids were used for.
+//! Request ids, which are idempotency keys, and the requests that they stand for.
 
 use super::Connection;
 use crate::{Error, RequestId, TenantId};
 
-/// Remembers what a request id stands for; the same id for something else is an error.
+/// Records the request that an id stands for. Reuse of the id for another request is an error.
 ///
-/// `content` is everything that makes the request what it is. Beyond `most` of a tenant's ids the oldest are forgotten.
+/// `content` is a hash of everything that identifies the request. If a tenant has more than `most`
+/// ids, the oldest are forgotten.
 pub(crate) async fn claim(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -35,7 +36,8 @@ pub(crate) async fn claim(
     if known == content.as_bytes() { Ok(()) } else { Err(Error::RequestIdReused) }
 }
 
-/// Forgets the oldest of too many; some at a time, should they be far too many.
+/// Forgets the oldest ids beyond `most`. A batch limit keeps the transaction short if there are far
+/// too many.
 async fn forget_oldest(sql: &mut Connection, tenant: &TenantId, most: u32) -> Result<(), Error> {
     sqlx::query(
         "DELETE FROM requests WHERE (tenant, request_id) IN (
@@ -49,7 +51,7 @@ async fn forget_oldest(sql: &mut Connection, tenant: &TenantId, most: u32) -> Re
     Ok(())
 }
 
-/// Forgets some ids from before a time, and says how many.
+/// Forgets at most `most` ids from before a time, and returns the number forgotten.
 pub(crate) async fn forget(sql: &mut Connection, before_ms: i64, most: u32) -> Result<u64, Error> {
     let forgotten = sqlx::query(
         "DELETE FROM requests WHERE (tenant, request_id) IN (

@@ -5,19 +5,20 @@ use sqlx::{Row as _, sqlite::SqliteRow};
 use super::{Connection, from_sql, to_sql};
 use crate::{Digest, Error, TenantId, UploadId};
 
-/// An upload as the catalogue knows it.
+/// An upload's row in the catalogue.
 #[derive(Clone, Debug)]
 pub(crate) struct UploadRow {
     pub(crate) id: UploadId,
     pub(crate) tenant: TenantId,
     pub(crate) digest: Digest,
     pub(crate) complete: bool,
-    /// A worker hands in a job's result; the tenant's clients neither see nor abort it.
+    /// Whether a worker hands in a job's result through this upload. The tenant's clients neither
+    /// see nor abort uploads of results.
     pub(crate) result: bool,
     pub(crate) expires_ms: i64,
 }
 
-/// The tenant's upload of this name.
+/// Finds the tenant's upload of this id.
 pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, id: &UploadId) -> Result<Option<UploadRow>, Error> {
     let row = sqlx::query("SELECT * FROM uploads WHERE id = $1 AND tenant = $2")
         .bind(id.as_str())
@@ -27,8 +28,8 @@ pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, id: &UploadId)
     row.as_ref().map(read).transpose()
 }
 
-/// Adds the upload, or gives the one that is there a new state and a new time to expire. An open upload
-/// of a result stays one, because a client must not abort what a worker hands in.
+/// Adds the upload, or updates the state and the expiry of an existing upload. An open upload of a
+/// result stays an upload of a result, because a client must not abort a worker's result.
 pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO uploads (id, tenant, digest, size_bytes, complete, expires_ms, result)
@@ -48,7 +49,8 @@ pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), 
     Ok(())
 }
 
-/// The tenant's open uploads behind `after`, by their names. Results are not among them.
+/// The tenant's open uploads after `after`, in the order of their ids. Uploads of results are left
+/// out.
 pub(crate) async fn page(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -59,7 +61,7 @@ pub(crate) async fn page(
         "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result = 0 AND id > $2 ORDER BY id LIMIT $3",
     )
     .bind(tenant.as_str())
-    // No name is empty.
+    // The empty string sorts before every id.
     .bind(after.map_or("", UploadId::as_str))
     .bind(i64::from(most))
     .fetch_all(sql)
@@ -67,7 +69,8 @@ pub(crate) async fn page(
     rows.iter().map(read).collect()
 }
 
-/// Forgets the tenant's upload of this name if it is open and no result's, and says whether.
+/// Removes the tenant's upload of this id if it is open and carries no result. Returns whether a
+/// row was removed.
 pub(crate) async fn remove_open(sql: &mut Connection, tenant: &TenantId, id: &UploadId) -> Result<bool, Error> {
     let removed = sqlx::query("DELETE FROM uploads WHERE id = $1 AND tenant = $2 AND complete = 0 AND result = 0")
         .bind(id.as_str())
@@ -77,13 +80,13 @@ pub(crate) async fn remove_open(sql: &mut Connection, tenant: &TenantId, id: &Up
     Ok(removed.rows_affected() > 0)
 }
 
-/// Forgets an upload.
+/// Removes an upload.
 pub(crate) async fn remove(sql: &mut Connection, id: &UploadId) -> Result<(), Error> {
     sqlx::query("DELETE FROM uploads WHERE id = $1").bind(id.as_str()).execute(sql).await?;
     Ok(())
 }
 
-/// Forgets an upload if nobody has gone on with it in time, and says whether.
+/// Removes an upload if it has expired, and returns whether a row was removed.
 pub(crate) async fn remove_expired(sql: &mut Connection, id: &UploadId, now_ms: i64) -> Result<bool, Error> {
     let removed = sqlx::query("DELETE FROM uploads WHERE id = $1 AND expires_ms <= $2")
         .bind(id.as_str())
@@ -93,7 +96,7 @@ pub(crate) async fn remove_expired(sql: &mut Connection, id: &UploadId, now_ms: 
     Ok(removed.rows_affected() > 0)
 }
 
-/// Somebody went on with an upload until now.
+/// Extends the expiry of an open upload that had a writer until now.
 pub(crate) async fn renew(sql: &mut Connection, id: &UploadId, expires_ms: i64) -> Result<(), Error> {
     sqlx::query("UPDATE uploads SET expires_ms = $2 WHERE id = $1 AND complete = 0")
         .bind(id.as_str())
@@ -103,14 +106,14 @@ pub(crate) async fn renew(sql: &mut Connection, id: &UploadId, expires_ms: i64) 
     Ok(())
 }
 
-/// Forgets an upload if it is finished.
+/// Removes an upload if it is complete.
 pub(crate) async fn remove_finished(sql: &mut Connection, id: &UploadId) -> Result<(), Error> {
     sqlx::query("DELETE FROM uploads WHERE id = $1 AND complete = 1").bind(id.as_str()).execute(sql).await?;
     Ok(())
 }
 
-/// Number of open uploads of clients, of the tenant and in all, and the bytes that the tenant's will
-/// need. Results take no place among the uploads, but their bytes count.
+/// Number of open uploads of the tenant's clients and of all clients, and the announced bytes of
+/// the tenant's open uploads. Uploads of results do not count as uploads, but their bytes count.
 pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64, u64, u64), Error> {
     let total: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM uploads WHERE complete = 0 AND result = 0")
         .fetch_one(&mut *sql)
@@ -125,7 +128,7 @@ pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64
     Ok((from_sql(mine), from_sql(total), from_sql(bytes)))
 }
 
-/// The tenant whose clients have the most open uploads, and how many they are.
+/// The tenant whose clients have the most open uploads, and the number of these uploads.
 pub(crate) async fn largest(sql: &mut Connection) -> Result<Option<(TenantId, u64)>, Error> {
     let row: Option<(String, i64)> = sqlx::query_as(
         "SELECT tenant, COUNT(*) FROM uploads WHERE complete = 0 AND result = 0
@@ -136,7 +139,8 @@ pub(crate) async fn largest(sql: &mut Connection) -> Result<Option<(TenantId, u6
     row.map(|(tenant, open)| Ok((TenantId::new(&tenant)?, from_sql(open)))).transpose()
 }
 
-/// Open uploads of the tenant that expire by then, the first of them first; with those of results, or without.
+/// The tenant's open uploads that expire by `until_ms`, earliest first. `results` includes uploads
+/// of results.
 pub(crate) async fn silent(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -155,7 +159,7 @@ pub(crate) async fn silent(
     rows.iter().map(read).collect()
 }
 
-/// Some uploads that nobody has gone on with in time.
+/// At most `most` expired uploads, open or complete, earliest first.
 pub(crate) async fn expired(sql: &mut Connection, now_ms: i64, most: u32) -> Result<Vec<UploadRow>, Error> {
     let rows = sqlx::query("SELECT * FROM uploads WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2")
         .bind(now_ms)
