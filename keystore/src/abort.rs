@@ -11,7 +11,7 @@ pub(crate) struct Abort(Arc<watch::Sender<bool>>);
 impl Abort {
     /// Returns once the upload is being aborted.
     pub(crate) async fn fired(&self) {
-        // The sender is this very handle's, so the wait ends in no other way.
+        // This handle owns the sender, so the wait cannot end by its loss.
         let _ = self.0.subscribe().wait_for(|fired| *fired).await;
     }
 

@@ -1,7 +1,8 @@
-//! Directories and files that belong to the user of this process alone.
+//! Directories and files that only the user of this process can access.
 //!
-//! The database holds hashes of tokens and who computes what, and blobs are what tenants stored: other users of the
-//! machine may not read them. Whoever could write them could replace the hash of a token by one of their own.
+//! The database holds hashes of tokens and records of which tenant computes what, and blobs are
+//! tenants' data. Other users of the machine must not read either. A user with write access could
+//! replace the hash of a token by the hash of a token of its own.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -10,10 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a directory is not taken.
+/// Reason for refusing a directory.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// Other users could have changed what is in the directory.
+    /// Other users could have changed the content of the directory.
     #[error(
         "group or others may write to {path} (mode {mode:04o}): check that nobody changed what is in it, then run \
          `chmod 700 {path}`", path = path.display()
@@ -21,10 +22,11 @@ pub enum DirectoryError {
     Writable {
         /// The directory.
         path: PathBuf,
-        /// Its mode.
+        /// Mode of the directory.
         mode: u32,
     },
-    /// Another user owns the directory, and could change what is in it at any time. Only root may use it.
+    /// Another user owns the directory, and could change its content at any time. Only root may use
+    /// a directory of another user.
     #[error(
         "{path} belongs to user {owner}, and this process runs as user {user}: run it as user {owner}, or give it a \
          directory of its own", path = path.display()
@@ -32,9 +34,9 @@ pub enum DirectoryError {
     Foreign {
         /// The directory.
         path: PathBuf,
-        /// Number of its owner.
+        /// Numeric id of the owner.
         owner: u32,
-        /// Number of this process's user.
+        /// Numeric id of this process's user.
         user: u32,
     },
     /// The directory cannot be made or read.
@@ -42,19 +44,21 @@ pub enum DirectoryError {
     Io {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Makes a directory for this user alone where it is missing, and closes an existing one to others.
+/// Makes a missing directory for this user alone, and closes an existing directory to other users.
 ///
-/// Refuses a directory, or one of those named `inside` it, that others could have written to so far. A directory inside
-/// is out of others' reach, whatever its own mode, if they cannot enter the outer one.
+/// Refuses a directory that others could have written to, and does so for the subdirectories named
+/// in `inside`. A subdirectory is out of others' reach, whatever its own mode, if they cannot enter
+/// the outer directory.
 pub fn open_directory(path: &Path, inside: &[&str]) -> Result<(), DirectoryError> {
     let failed = |source| DirectoryError::Io { path: path.to_owned(), source };
     make_directory(path).map_err(failed)?;
-    // Mode and owner are those of the directory that is open, whatever the path names by then.
+    // Mode and owner are those of the open directory. The path may name another directory
+    // meanwhile.
     let directory = File::open(path).map_err(failed)?;
     let mode = check(path, &directory, true)?;
     for inner in inside.iter().map(|name| path.join(name)) {
@@ -69,7 +73,8 @@ pub fn open_directory(path: &Path, inside: &[&str]) -> Result<(), DirectoryError
     Ok(())
 }
 
-/// The mode of a directory that is taken.
+/// Returns the mode of a directory, or refuses the directory. `reachable` says whether other users
+/// can reach it.
 fn check(path: &Path, directory: &File, reachable: bool) -> Result<u32, DirectoryError> {
     let failed = |source| DirectoryError::Io { path: path.to_owned(), source };
     let metadata = directory.metadata().map_err(failed)?;
@@ -77,8 +82,9 @@ fn check(path: &Path, directory: &File, reachable: bool) -> Result<u32, Director
         return Err(failed(io::ErrorKind::NotADirectory.into()));
     }
     let (owner, user) = (metadata.uid(), user());
-    // Root may read and write everything anyway: refusing it would only keep out an administrator's `token list`, and
-    // containers that run as root on a directory of the host. Docs tell what the owner can do to root.
+    // Root can read and write all files anyway. Refusing root would only block an administrator's
+    // `token list`, and containers that run as root on a directory of the host. The documentation
+    // describes what the directory's owner can do to root.
     if owner != user && user != ROOT {
         return Err(DirectoryError::Foreign { path: path.to_owned(), owner, user });
     }
@@ -89,7 +95,7 @@ fn check(path: &Path, directory: &File, reachable: bool) -> Result<u32, Director
     }
 }
 
-/// Makes a directory, and those above it, for this user alone. Errors name it.
+/// Makes a directory and its missing parents for this user alone. Errors name the path.
 pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     make_directory(path).map_err(|error| naming(path, error))
 }
@@ -98,16 +104,16 @@ fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 
-/// Options that make a file for this user alone, from its first moment on.
+/// Options that create a file for this user alone, from the first moment on.
 pub fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
     options
 }
 
-/// Closes a file to others. A file that is not there, or belongs to another user, is left alone.
+/// Closes a file to other users. A missing file, or a file of another user, is left alone.
 ///
-/// Refuses whatever is not a plain file. A link would leave the file open that it leads to.
+/// Refuses anything but a regular file. Behind a link, the target file would stay open to others.
 pub fn close_file(path: &Path) -> io::Result<()> {
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -120,14 +126,15 @@ pub fn close_file(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     match fs::set_permissions(path, Permissions::from_mode(FILE_MODE)) {
-        // Another task of this process has removed it.
+        // Another task of this process has removed the file.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
 }
 
-/// Makes a directory where it is missing, and closes it and all in it. The first start after an upgrade changes every
-/// file, which may take long: that must not stop other tasks.
+/// Makes a missing directory, and closes the directory and its content to other users. The first
+/// start after an upgrade changes every file, which may take long. The work runs on a blocking
+/// thread so that other tasks continue.
 pub(crate) async fn open_tree(root: PathBuf) -> Result<PathBuf, crate::Error> {
     let open = move || {
         create_directory(&root)?;
@@ -137,11 +144,13 @@ pub(crate) async fn open_tree(root: PathBuf) -> Result<PathBuf, crate::Error> {
     tokio::task::spawn_blocking(open).await?
 }
 
-/// Closes a directory and all in it: an earlier version left them readable. Links are not followed.
+/// Closes a directory and its content, which an earlier version left readable. Links are not
+/// followed.
 ///
-/// A directory is closed after its content, so the content of a closed directory is closed too. It is not looked at:
-/// there may be millions of files, and each start would take minutes. Directories of other users, such as the
-/// `lost+found` of a file system, are left alone. Errors name the path.
+/// A directory is closed after its content, so the content of a closed directory is closed too. A
+/// closed directory is not searched: with millions of files, each start would take minutes.
+/// Directories of other users, such as the `lost+found` of a file system, are left alone. Errors
+/// name the path.
 fn close_tree(root: &Path) -> io::Result<()> {
     let named = |error| naming(root, error);
     let metadata = fs::metadata(root).map_err(named)?;
@@ -160,12 +169,12 @@ fn close_tree(root: &Path) -> io::Result<()> {
     fs::set_permissions(root, Permissions::from_mode(DIRECTORY_MODE)).map_err(named)
 }
 
-/// The same error with the path that it is about.
+/// Adds the path to an error, and keeps the error's kind.
 pub(crate) fn naming(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// The user of this process.
+/// Numeric id of this process's user.
 fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -173,7 +182,7 @@ fn user() -> u32 {
 const ROOT: u32 = 0;
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// All rights of group and others.
+/// All permission bits of group and others.
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -214,11 +223,12 @@ mod tests {
         set_mode(&blobs, 0o777);
         let error = open_directory(&data, &["blobs", "missing"]).expect_err("others may write to it").to_string();
         assert!(error.contains(&format!("chmod 700 {}", blobs.display())), "{error}");
-        // With a umask of 002, an earlier version made it like this, in a directory that nobody else can enter.
+        // With a umask of 002, an earlier version made directories of this mode, inside a directory
+        // that no other user can enter.
         set_mode(&data, 0o700);
         set_mode(&blobs, 0o775);
         open_directory(&data, &["blobs", "missing"]).expect("nobody else could reach it");
-        // A link leads elsewhere.
+        // The link leads to a directory outside.
         let elsewhere = home.path().join("elsewhere");
         fs::create_dir(&elsewhere).expect("a directory");
         set_mode(&elsewhere, 0o777);
@@ -276,7 +286,7 @@ mod tests {
         set_modes([0o700, 0o755]);
         close_tree(&root).expect("closed");
         assert_eq!(mode(&inner), 0o755, "nobody else can reach it");
-        // Only root can give a directory away.
+        // Only root can give a directory to another user.
         if std::os::unix::fs::chown(&inner, Some(12_345), None).is_ok() {
             set_modes([0o755, 0o755]);
             close_tree(&root).expect("closed");

@@ -9,12 +9,12 @@ use crate::{
 };
 
 impl Keystore {
-    /// What is known of a blob.
+    /// Looks up the metadata of a blob.
     pub async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Result<BlobInfo, Error> {
         Ok(self.good_blob(tenant, digest).await?.info())
     }
 
-    /// A blob's bytes from an offset on. They are not verified again.
+    /// Reads a blob's bytes from an offset on. The bytes are not verified again.
     pub async fn read(&self, tenant: &TenantId, digest: &Digest, offset: u64) -> Result<ByteStream, Error> {
         if offset > digest.size_bytes {
             return Err(Error::OffsetOutOfRange { size_bytes: digest.size_bytes, got: offset });
@@ -22,19 +22,21 @@ impl Keystore {
         let blob = self.good_blob(tenant, digest).await?;
         let now_ms = self.now_ms();
         if now_ms.saturating_sub(blob.touched_ms) > TOUCH_MS {
-            // Only the order of eviction depends on it, and a full disk must not stop readers.
+            // Only the order of eviction depends on this mark, and a full disk must not stop
+            // readers.
             if let Err(error) = self.touch(tenant, digest, now_ms).await {
                 tracing::debug!(%error, "blob not marked as used");
             }
         }
         match self.store().read(&object_name(tenant, digest), offset, digest.size_bytes).await? {
             Some(bytes) => Ok(bytes),
-            // Evicted or deleted in between, or else lost.
+            // The blob was evicted or deleted meanwhile, or its bytes are lost.
             None => Err(self.good_blob(tenant, digest).await.err().unwrap_or(Error::BlobDamaged { digest: *digest })),
         }
     }
 
-    /// All of a blob's bytes; the stream ends with an error if they are not those that were committed.
+    /// Reads all bytes of a blob. The stream ends with an error if the bytes are not the committed
+    /// bytes.
     pub async fn read_verified(&self, tenant: &TenantId, digest: &Digest) -> Result<ByteStream, Error> {
         let bytes = self.read(tenant, digest, 0).await?;
         let state = Some((bytes, blake3::Hasher::new(), 0));
@@ -53,7 +55,8 @@ impl Keystore {
         })))
     }
 
-    /// Reads a blob through: are its bytes still those that were committed? That they could not be read is an error.
+    /// Reads a whole blob, and returns whether its bytes are still the committed bytes. A failed
+    /// read is an error.
     pub async fn is_intact(&self, tenant: &TenantId, digest: &Digest) -> Result<bool, Error> {
         let damaged = |error| match error {
             Error::BlobDamaged { .. } => Ok(false),
@@ -71,7 +74,7 @@ impl Keystore {
         Ok(true)
     }
 
-    /// Removes a blob that no job and no key needs.
+    /// Deletes a blob that no job and no key needs.
     pub async fn delete(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
         let mut tx = self.database().write().await?;
         let found = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
@@ -86,7 +89,7 @@ impl Keystore {
         self.remove_bytes(&[(tenant.clone(), *digest)]).await
     }
 
-    /// Says that a blob's bytes were found to be damaged: it counts as missing until it is uploaded again.
+    /// Marks a blob's bytes as damaged. The blob counts as missing until it is uploaded again.
     pub async fn condemn(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
         let mut tx = self.database().write().await?;
         blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
@@ -111,5 +114,5 @@ impl Keystore {
     }
 }
 
-/// How old a blob's mark of use must be before a read renews it.
+/// Age in milliseconds beyond which a read renews a blob's mark of use.
 const TOUCH_MS: i64 = 60_000;

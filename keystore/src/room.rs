@@ -1,8 +1,9 @@
-//! Room for ciphertexts that nobody has pinned, shared evenly by tenants.
+//! Room for unpinned ciphertexts, shared evenly by tenants.
 //!
-//! When the space is exceeded, the tenant that has most of it gives, be it the one that asks or another. So a tenant
-//! that keeps to an even share (the space by the number of tenants that have something in it) never loses anything and
-//! is never refused: while there is too much in all, somebody else has more than that.
+//! When the space is exceeded, the tenant with the most unpinned bytes loses ciphertexts, whether
+//! or not it asked for the space. An even share is the space divided by the number of tenants that
+//! have unpinned ciphertexts. A tenant within an even share never loses ciphertexts and is never
+//! refused: while the total is too large, another tenant has more than an even share.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,20 @@ use crate::{
     catalogue::{Connection, blobs},
 };
 
-/// What was done about a lack of room.
+/// Result of an attempt to make room.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Room {
-    /// Whose rows have gone, enough or not. Their bytes are the caller's to remove, once the transaction is through.
+    /// Blobs whose rows were removed, whether or not the room is enough. The caller removes their
+    /// bytes after the transaction's commit.
     pub(crate) evicted: Vec<(TenantId, Digest)>,
-    /// The limit that is exceeded still, because the next one to give has nothing that may go.
+    /// Limit that is still exceeded, because the tenant that must give next has nothing to evict.
     lacking: Option<u64>,
 }
 
 impl Room {
-    /// What has to go along with a new blob; an error where that would still not fit, and then the transaction must
-    /// come to nothing.
+    /// Blobs to evict along with the insertion of a new blob. Returns an error if the new blob
+    /// still does not fit; the caller must then roll back the transaction.
     pub(crate) fn enough(self) -> Result<Vec<(TenantId, Digest)>, Error> {
         match self.lacking {
             Some(limit) => Err(Error::CiphertextSpaceFull { limit }),
@@ -33,8 +35,8 @@ impl Room {
 }
 
 impl Keystore {
-    /// Evicts until the unpinned ciphertexts fit their space, with those that `asker` is about to add, or until nothing
-    /// more may go.
+    /// Evicts unpinned ciphertexts until they fit the space, together with the bytes that `asker`
+    /// is about to add, or until no more may be evicted.
     pub(crate) async fn make_room(
         &self,
         sql: &mut Connection,
@@ -44,7 +46,7 @@ impl Keystore {
         let limit = self.limits().unpinned_bytes;
         let need = asker.map_or(0, |(_, need)| need);
         let mut evicted = Vec::new();
-        // The cheap sum first: it counts what is pinned, too.
+        // The cheap sum, which also counts pinned ciphertexts, comes first.
         if blobs::ciphertext_bytes(sql).await?.saturating_add(need) <= limit {
             return Ok(Room { evicted, lacking: None });
         }
@@ -56,7 +58,8 @@ impl Keystore {
         while held.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)) > limit {
             let Some(giver) = largest(&held, asker.map(|(tenant, _)| tenant)) else { break };
             let mut candidates = blobs::evictable(sql, &giver, now_ms, false).await?;
-            // What a tenant was promised to be kept counts against itself, not against others.
+            // The keep time of ciphertexts protects them from their own tenant's uploads, not from
+            // those of other tenants.
             if candidates.is_empty() && asker.is_some_and(|(tenant, _)| *tenant != giver) {
                 candidates = blobs::evictable(sql, &giver, now_ms, true).await?;
             }
@@ -66,6 +69,7 @@ impl Keystore {
             let mut own = held.remove(&giver).unwrap_or(0);
             let others: u64 = held.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
             let next = held.values().copied().max().unwrap_or(0);
+            // Evicts until the total fits or another tenant holds more.
             for digest in candidates {
                 if own.saturating_add(others) <= limit || own < next {
                     break;
@@ -80,7 +84,7 @@ impl Keystore {
     }
 }
 
-/// Who has most; the one who asks, where several have the same.
+/// The tenant with the most bytes. A tie goes to the asker.
 fn largest(held: &BTreeMap<TenantId, u64>, asker: Option<&TenantId>) -> Option<TenantId> {
     let most = held.iter().max_by_key(|(tenant, bytes)| (**bytes, asker == Some(*tenant)));
     most.map(|(tenant, _)| tenant.clone())

@@ -1,4 +1,4 @@
-//! Blobs that are on their way: one file for each upload, always on local disk.
+//! Staging: one file for each upload in progress, always on local disk.
 
 use std::{
     fs::{self, File},
@@ -23,12 +23,13 @@ impl Staging {
         self.root.join(tenant.as_str()).join(id.as_str())
     }
 
-    /// A place for bytes that are committed at once. No upload has such a name, so a sweep removes it.
+    /// Path for bytes that are committed at once. No upload has a name of this form, so a sweep
+    /// removes leftovers.
     pub(crate) fn unnamed_path(&self, tenant: &TenantId, number: u64) -> PathBuf {
         self.root.join(tenant.as_str()).join(format!("put-{number}"))
     }
 
-    /// Bytes that are there; none if there is no file.
+    /// Number of staged bytes; 0 if there is no file.
     pub(crate) fn committed_bytes(&self, tenant: &TenantId, id: &UploadId) -> Result<u64, Error> {
         match fs::metadata(self.path(tenant, id)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -36,7 +37,7 @@ impl Staging {
         }
     }
 
-    /// Tenant and upload of every file; files with any other name are removed.
+    /// Lists the tenant and the upload of every file. Files with any other name are removed.
     pub(crate) fn sweep(&self) -> Result<Vec<(TenantId, UploadId)>, Error> {
         let mut uploads = Vec::new();
         for tenant in fs::read_dir(&self.root)? {
@@ -54,7 +55,7 @@ impl Staging {
     }
 }
 
-/// Opens a staged file to be read from its start and then appended to.
+/// Opens a staged file for reading from its start and for appending.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     if let Some(directory) = path.parent() {
         private::create_directory(directory)?;
@@ -62,7 +63,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     private::file_options().read(true).append(true).create(true).open(path)
 }
 
-/// Writes and syncs a staged file in one go.
+/// Writes and fsyncs a whole staged file.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open_file(path)?;
     file.set_len(0)?;

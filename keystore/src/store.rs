@@ -1,4 +1,4 @@
-//! Where committed blobs lie: a directory, or an S3-compatible store.
+//! Storage of committed blobs: a directory, or an S3-compatible store.
 
 mod local;
 mod remote;
@@ -19,43 +19,43 @@ use crate::{Digest, Error, TenantId, abort::Abort};
 pub(crate) use local::{LocalStore, remove_if_there};
 use remote::RemoteStore;
 
-/// A blob's bytes in pieces.
+/// Bytes of a blob, in pieces.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
 
-/// Bytes of a piece read from local disk.
+/// Size in bytes of a piece read from local disk.
 pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
 
-/// Where committed blobs go.
+/// Location of committed blobs.
 #[derive(Clone, Debug)]
 pub enum StoreOptions {
-    /// A directory on local disk; cheapest on the same file system as the staging directory.
+    /// A directory on local disk. Commits are cheapest on the file system of the staging directory.
     Local(PathBuf),
     /// A bucket of an S3-compatible store.
     S3(S3Options),
 }
 
-/// How to reach a bucket.
+/// Access to a bucket.
 #[derive(Clone)]
 pub struct S3Options {
-    /// Address of the service; that of AWS where absent.
+    /// Address of the service; AWS if absent.
     pub endpoint: Option<String>,
     /// The bucket, which must exist.
     pub bucket: String,
     /// The bucket's region.
     pub region: String,
-    /// Path in the bucket that all objects go under.
+    /// Path in the bucket under which all objects lie.
     pub prefix: String,
-    /// Access key; from the environment, or the machine's role, where absent.
+    /// Access key. If absent, the environment or the machine's role supplies it.
     pub access_key_id: Option<String>,
-    /// Secret that goes with the access key.
+    /// Secret of the access key.
     pub secret_access_key: Option<String>,
-    /// Allow plain HTTP: for a service on the same machine.
+    /// Whether plain HTTP is allowed, for a service on the same machine.
     pub allow_http: bool,
 }
 
 impl std::fmt::Debug for S3Options {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the credentials.
+        // The credentials are left out.
         out.debug_struct("S3Options")
             .field("endpoint", &self.endpoint)
             .field("bucket", &self.bucket)
@@ -64,13 +64,13 @@ impl std::fmt::Debug for S3Options {
     }
 }
 
-/// A committed blob's place, as an object name. Made of checked names only.
+/// Object name of a committed blob, made of checked names only.
 pub(crate) fn object_name(tenant: &TenantId, digest: &Digest) -> String {
     let hex = digest.hex();
     format!("{tenant}/{}/{hex}", &hex[..2])
 }
 
-/// The other way round: tenant and hash of an object name, if it is one of ours.
+/// Tenant and hash of an object name, if the name has the form of [`object_name`].
 pub(crate) fn parse_object_name(name: &str) -> Option<(TenantId, [u8; 32])> {
     let mut parts = name.split('/');
     let (tenant, short, hex) = (parts.next()?, parts.next()?, parts.next()?);
@@ -79,8 +79,9 @@ pub(crate) fn parse_object_name(name: &str) -> Option<(TenantId, [u8; 32])> {
     Some((TenantId::new(tenant).ok()?, *hash.as_bytes()))
 }
 
-/// What an abort has left on its way into the store. It ends when nothing is on its way any more, and may leave an
-/// object of the blob's name. Where it is dropped instead, such an object may still appear later.
+/// Requests that an abort left in flight to the store. The future ends when none is in flight, and
+/// an object of the blob's name may then exist. If the future is dropped instead, an object may
+/// still appear later.
 pub(crate) type Leftover = BoxFuture<'static, ()>;
 
 /// The store of committed blobs.
@@ -98,10 +99,10 @@ impl Store {
         }
     }
 
-    /// Makes a staged and synced file a committed blob, whole or not at all. Replaces what had the name.
-    /// The staged file stays; its owner drops it when the catalogue knows the blob. An abort ends the wait for a
-    /// bucket, and what is still on its way is returned. The caller has to look at `abort` afterwards: if it has
-    /// fired, there may be nothing of that name.
+    /// Commits a staged and fsynced file under a name, whole or not at all. An existing object of
+    /// that name is replaced. The staged file stays; its owner removes it after the catalogue has
+    /// the blob. An abort ends the wait for a bucket, and the requests in flight are returned. The
+    /// caller must check `abort` afterwards: if it has fired, the object may be missing.
     pub(crate) async fn commit(&self, staged: &Path, name: &str, abort: &Abort) -> Result<Option<Leftover>, Error> {
         match self {
             Self::Local(local) => {
@@ -113,7 +114,7 @@ impl Store {
         }
     }
 
-    /// The bytes of a blob from an offset on; `None` if nothing has the name.
+    /// Reads the bytes of a blob from an offset on; `None` if no object has the name.
     pub(crate) async fn read(&self, name: &str, offset: u64, size: u64) -> Result<Option<ByteStream>, Error> {
         match self {
             Self::Local(local) => local.read(name, offset).await,
@@ -121,7 +122,7 @@ impl Store {
         }
     }
 
-    /// Removes a blob. That it is not there is no error.
+    /// Removes a blob. A missing object is not an error.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Error> {
         match self {
             Self::Local(local) => local.remove(name).await,
@@ -132,7 +133,7 @@ impl Store {
     /// Names of all objects that are old enough to be orphans if the catalogue does not know them.
     pub(crate) async fn names(&self, orphan_age: Duration) -> Result<Vec<String>, Error> {
         match self {
-            // Nobody else writes into the directory.
+            // No other process writes into the directory, so age does not matter.
             Self::Local(local) => {
                 let local = local.clone();
                 tokio::task::spawn_blocking(move || local.names()).await?
@@ -142,9 +143,9 @@ impl Store {
     }
 }
 
-/// An S3 client.
+/// Makes an S3 client.
 fn connect(options: &S3Options) -> Result<Arc<dyn ObjectStore>, Error> {
-    // An error only says that the process has chosen already.
+    // An error means only that the process already has a provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = object_store::aws::AmazonS3Builder::from_env()
         .with_bucket_name(&options.bucket)

@@ -1,4 +1,4 @@
-//! Removing what nobody needs: at start-up, and from time to time.
+//! Removal of unneeded data, at start-up and periodically.
 
 use crate::{
     Error, Keystore,
@@ -9,24 +9,24 @@ use crate::{
     store::{parse_object_name, remove_if_there},
 };
 
-/// What a sweep removed.
+/// Numbers of removed objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Uploads that nobody went on with.
+    /// Expired uploads.
     pub uploads: u64,
-    /// Ciphertexts that were evicted.
+    /// Evicted ciphertexts.
     pub blobs: u64,
 }
 
 impl Keystore {
-    /// Forgets expired uploads, pins and request ids, and brings unpinned ciphertexts below their limit. Whoever runs
-    /// the keystore calls it from time to time.
+    /// Removes expired uploads, pins and request ids, and evicts unpinned ciphertexts down to their
+    /// limit. The program that runs the keystore calls this periodically.
     pub async fn sweep(&self) -> Result<Swept, Error> {
         let now_ms = self.now_ms();
         let uploads = self.sweep_uploads(now_ms).await?;
         self.sweep_rows(now_ms).await?;
         let mut tx = self.database().write().await?;
-        // Enough or not: what is too recent to go, the next sweep will find older.
+        // The room need not be enough: a later sweep can evict what is still too recent.
         let evicted = self.make_room(&mut tx, now_ms, None).await?.evicted;
         tx.commit().await?;
         self.remove_bytes(&evicted).await?;
@@ -37,12 +37,12 @@ impl Keystore {
         let mut swept = 0;
         loop {
             let expired = uploads::expired(&mut *self.reader().await?, now_ms, ROWS).await?;
-            // Not under somebody's hands, however slow they are.
+            // An upload with a writer stays, however slow the writer is.
             let free = |upload: &UploadRow| self.registry().try_take_turn(&upload.id);
             let mut gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
             let mut tx = self.database().write().await?;
             for index in (0..gone.len()).rev() {
-                // Somebody may have begun it again in the meantime.
+                // A client may have begun the upload again meanwhile.
                 if !uploads::remove_expired(&mut tx, &gone[index].0.id, now_ms).await? {
                     gone.swap_remove(index);
                 }
@@ -58,7 +58,7 @@ impl Keystore {
         }
     }
 
-    /// Pins and request ids, some at a time, so that nobody waits long to write.
+    /// Removes pins and request ids in small transactions, so that no other writer waits long.
     async fn sweep_rows(&self, now_ms: i64) -> Result<(), Error> {
         let memory = i64::try_from(self.limits().request_memory.as_millis()).unwrap_or(i64::MAX);
         let forgotten_ms = now_ms.saturating_sub(memory);
@@ -74,10 +74,11 @@ impl Keystore {
     }
 }
 
-/// Rows that one transaction of the sweep removes.
+/// Maximum number of rows that one transaction of the sweep removes.
 const ROWS: u32 = 256;
 
-/// Removes what a process that died left behind: staged files of no open upload, and bytes of no catalogued blob.
+/// Removes leftovers of a dead process: staged files without an open upload, and bytes without a
+/// row.
 pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
     let mut sql = keystore.reader().await?;
     for (tenant, id) in keystore.staging().sweep()? {
@@ -92,7 +93,7 @@ pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
             None => false,
         };
         if !known {
-            tracing::warn!(name, "removing what an interrupted commit left");
+            tracing::warn!(name, "removing an object that the catalogue does not know");
             keystore.store().remove(&name).await?;
         }
     }

@@ -1,7 +1,7 @@
-//! Uploads: begin, go on, look up.
+//! Uploads: begin, continue, look up.
 //!
-//! A tenant has one upload for a blob, whoever begins it, so that a client that was restarted goes on where it was. Its
-//! committed offset is the length of the staged file.
+//! All clients of a tenant share one upload for a blob, so a restarted client continues where it
+//! was. The committed offset of an upload is the length of its staged file.
 
 mod abort;
 mod place;
@@ -23,7 +23,8 @@ pub(crate) use abort::CLEARING;
 pub(crate) use registry::Registry;
 pub use writer::UploadWriter;
 
-/// The refusal of an upload beyond the limits on uploads that receive. An upload that waited in line would hold memory.
+/// The refusal of an upload beyond the limits on uploads that receive. An upload that waited in line
+/// would hold memory.
 fn too_many_receiving(exceeded: Exceeded) -> Error {
     let (what, limit) = match exceeded {
         Exceeded::All { limit, .. } => ("uploads receiving", limit),
@@ -32,41 +33,43 @@ fn too_many_receiving(exceeded: Exceeded) -> Error {
     Error::TooManyUploads { what, limit: u32::try_from(limit).unwrap_or(u32::MAX) }
 }
 
-/// What an upload is for.
+/// Origin of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// A client sends it.
+    /// A client sends the blob.
     Upload,
-    /// It was computed for the tenant. Whoever hands it in is limited by what it was given to compute.
+    /// A worker hands in a blob computed for the tenant. Its jobs bound what it sends, so the
+    /// limits on clients' uploads do not apply.
     Result,
 }
 
-/// An upload that has begun.
+/// State of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadInfo {
-    /// Its name.
+    /// Name of the upload.
     pub id: UploadId,
-    /// What the bytes must turn out to be.
+    /// Required digest of the bytes.
     pub digest: Digest,
-    /// Where to go on.
+    /// Committed offset, where the upload continues.
     pub committed_bytes: u64,
-    /// When it is forgotten if nobody goes on.
+    /// Time at which the upload expires without a writer.
     pub expires: SystemTime,
-    /// The blob is stored; nothing is left to do.
+    /// Whether the blob is stored and nothing is left to send.
     pub complete: bool,
 }
 
-/// Some of a tenant's open uploads, in the order of their names.
+/// A page of a tenant's open uploads, in the order of their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadPage {
     /// The uploads.
     pub uploads: Vec<UploadInfo>,
-    /// The last of them, where the next page goes on, if there is one.
+    /// Last id of this page, after which the next page begins, if there is a next page.
     pub next: Option<UploadId>,
 }
 
 impl Keystore {
-    /// Which of some blobs the tenant lacks, in the same order. The others are kept from eviction for a while.
+    /// Returns the blobs that the tenant lacks, in the order of `digests`. The other blobs are kept
+    /// from eviction for a while.
     pub async fn find_missing(&self, tenant: &TenantId, digests: &[Digest]) -> Result<Vec<Digest>, Error> {
         self.check_count(digests.len())?;
         let now_ms = self.now_ms();
@@ -83,7 +86,8 @@ impl Keystore {
         Ok(missing)
     }
 
-    /// Opens an upload, or returns the one that is open; complete at once where the tenant has the blob.
+    /// Opens an upload, or returns the upload that is already open. If the tenant has the blob, the
+    /// upload is complete at once.
     pub async fn begin_upload(
         &self,
         tenant: &TenantId,
@@ -93,13 +97,13 @@ impl Keystore {
         self.begin(tenant, Some(request_id), digest, Purpose::Upload).await
     }
 
-    /// As [`Self::begin_upload`], for a request that nobody can repeat.
+    /// Like [`Self::begin_upload`], for a request without a request id.
     pub async fn begin_upload_once(&self, tenant: &TenantId, digest: &Digest) -> Result<UploadInfo, Error> {
         self.begin(tenant, None, digest, Purpose::Upload).await
     }
 
-    /// As [`Self::begin_upload`], for what was computed for the tenant. It takes no place among the uploads: whatever
-    /// clients do with those, results find their way.
+    /// Like [`Self::begin_upload`], for a blob computed for the tenant. Results do not count as
+    /// open uploads, so no use of these by clients keeps results out.
     pub async fn begin_result(&self, tenant: &TenantId, digest: &Digest) -> Result<UploadInfo, Error> {
         self.begin(tenant, None, digest, Purpose::Result).await
     }
@@ -137,7 +141,7 @@ impl Keystore {
             let keep_until_ms = clock::after(now_ms, self.limits().keep);
             blobs::renew(&mut tx, tenant, digest, now_ms, keep_until_ms).await?;
         } else if uploads::find(&mut tx, tenant, &upload.id).await?.is_none_or(|found| found.complete) {
-            // The bytes of a damaged blob are accounted for.
+            // The tenant's sum already includes the bytes of a damaged blob.
             let more = if blob.is_some() { 0 } else { digest.size_bytes };
             given_up = self.take_place(&mut tx, tenant, purpose, more, now_ms).await?;
         }
@@ -147,9 +151,9 @@ impl Keystore {
         self.describe(&upload)
     }
 
-    /// A page of the tenant's open uploads behind `after`, in the order of their names. It has at most
-    /// `page_uploads` of them and never more than the limit, which is also what 0 asks for. Results that
-    /// workers hand in are not among them.
+    /// Lists the tenant's open uploads after `after`, in the order of their ids. A page has at most
+    /// `page_uploads` uploads, capped at the limit; 0 asks for the limit. Uploads of workers'
+    /// results are left out.
     pub async fn list_uploads(
         &self,
         tenant: &TenantId,
@@ -165,19 +169,21 @@ impl Keystore {
         Ok(UploadPage { uploads, next })
     }
 
-    /// How far an upload has come.
+    /// Looks up the state of an upload.
     pub async fn upload(&self, tenant: &TenantId, id: &UploadId) -> Result<UploadInfo, Error> {
         let upload = self.find_upload(tenant, id).await?;
         self.describe(&upload)
     }
 
-    /// Goes on with an upload at its committed offset. While somebody else writes to it this waits: until that one has
-    /// completed it, which completes it for both, or has been silent for a second, which ends its turn.
+    /// Continues an upload at its committed offset. If another writer has the upload, this call
+    /// waits. Either the other writer completes the blob, for both callers, or it sends nothing for
+    /// a second and loses its turn.
     pub async fn append(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
         self.go_on(tenant, id, offset, Purpose::Upload).await
     }
 
-    /// As [`Self::append`], for what was computed for the tenant: it does not count as an upload that receives.
+    /// Like [`Self::append`], for a blob computed for the tenant. Results do not count as uploads
+    /// that receive.
     pub async fn append_result(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
         self.go_on(tenant, id, offset, Purpose::Result).await
     }
@@ -194,7 +200,8 @@ impl Keystore {
             return self.completed(&upload).await;
         }
         let (turn, presence) = self.registry().take_turn(id, purpose).await?;
-        // The writer before may have completed or spoilt it, or somebody may have aborted it.
+        // The previous writer may have completed the upload or had it refused, or a client may have
+        // aborted it.
         let mut upload = self.find_upload(tenant, id).await?;
         if upload.complete {
             return self.completed(&upload).await;
@@ -214,7 +221,7 @@ impl Keystore {
         Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, share))
     }
 
-    /// The upload expires as late as if it had begun now.
+    /// Renews the upload's expiry as if the upload had begun now.
     async fn renew(&self, upload: &UploadRow) -> Result<(), Error> {
         let mut tx = self.database().write().await?;
         uploads::renew(&mut tx, &upload.id, clock::after(self.now_ms(), self.limits().upload_expiry)).await?;
@@ -224,7 +231,7 @@ impl Keystore {
     async fn completed(&self, upload: &UploadRow) -> Result<UploadWriter, Error> {
         match self.blob(&upload.tenant, &upload.digest).await {
             Ok(blob) => Ok(UploadWriter::done(blob)),
-            // Evicted, deleted or damaged since.
+            // The blob was evicted, deleted or damaged since.
             Err(Error::BlobNotFound { .. } | Error::BlobDamaged { .. }) => {
                 Err(Error::UploadNotFound { id: upload.id.clone() })
             }

@@ -1,7 +1,7 @@
-//! Verifying a blob while it comes, in pieces of any size.
+//! Verification of a blob during its arrival, in pieces of any size.
 //!
-//! One pass of one hasher gives both digests: BLAKE3 of all but the trailer is what the trailer must be, and BLAKE3 of
-//! everything is the blob's name.
+//! One pass of one hasher gives both digests. BLAKE3 of all bytes before the trailer must equal the
+//! trailer. BLAKE3 of all bytes is the blob's name.
 
 use cloakwork_params::{
     AnySet, CiphertextInfo, EnvelopeError, EnvelopeReader, Header, KeyId, ObjectKind,
@@ -14,39 +14,39 @@ use cloakwork_params::{
 
 use crate::{Digest, Error};
 
-/// What blobs a keystore takes.
+/// Rules for the blobs that a keystore accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     pub(crate) allow_weak_sets: bool,
     pub(crate) list_bytes: u64,
 }
 
-/// What a blob says of itself in the clear.
+/// Metadata that a blob contains in the clear.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Content {
     pub(crate) kind: ObjectKind,
     pub(crate) set: AnySet,
     pub(crate) key_id: KeyId,
-    /// As the header gives them, held to the set.
+    /// Dimensions from the header, checked against the set.
     pub(crate) dimensions: Dimensions,
     pub(crate) count: u64,
     pub(crate) degree_max: u32,
     pub(crate) noise_level_max: u32,
 }
 
-/// Takes a blob's bytes in order and refuses them as early as can be.
+/// Takes a blob's bytes in order, and refuses a bad blob as early as possible.
 pub(crate) struct Verifier {
     announced: Digest,
     policy: Policy,
     hasher: blake3::Hasher,
     position: u64,
-    /// The header as far as it has come.
+    /// Received bytes of the header.
     head: Vec<u8>,
     content: Option<Content>,
-    /// Of a list's entry, the bytes that have come.
+    /// Received bytes of the current list entry.
     entry: Vec<u8>,
     trailer: Vec<u8>,
-    /// BLAKE3 of all that comes before the trailer.
+    /// BLAKE3 of all bytes before the trailer.
     inner: Option<blake3::Hash>,
 }
 
@@ -65,7 +65,8 @@ impl Verifier {
         }
     }
 
-    /// Has the whole header come and been accepted? Before that nothing may be written down.
+    /// Whether the whole header has arrived and been accepted. Until then, no byte may reach the
+    /// disk.
     pub(crate) fn header_accepted(&self) -> bool {
         self.content.is_some()
     }
@@ -93,12 +94,12 @@ impl Verifier {
         Ok(())
     }
 
-    /// Checks what only the end can show.
+    /// Performs the checks that need the whole blob.
     pub(crate) fn finish(mut self) -> Result<Content, Error> {
         if self.position != self.announced.size_bytes {
             return Err(Error::SizeMismatch { expected: self.announced.size_bytes, got: self.position });
         }
-        // A blob that is shorter than a header.
+        // The blob is shorter than a header.
         let Some(content) = self.content else {
             return Err(self.accept_header().err().unwrap_or(Error::SizeMismatch {
                 expected: (HEADER_BYTES + TRAILER_BYTES) as u64,
@@ -137,7 +138,7 @@ impl Verifier {
         if set.standing() != Standing::Served && !self.policy.allow_weak_sets {
             return Err(Error::WeakSetRefused { set: set.name() });
         }
-        // The layout has bounded the payload's length, so this cannot overflow.
+        // The layout bounds the payload's length, so this sum cannot overflow.
         let size_bytes = header.payload_len + (HEADER_BYTES + TRAILER_BYTES) as u64;
         if !is_key(header.kind) && size_bytes > self.policy.list_bytes {
             let what = header.kind.to_string();
@@ -161,7 +162,7 @@ impl Verifier {
             let Ok(entry) = <[u8; INFO_BYTES as usize]>::try_from(&self.entry[..]) else { break };
             self.entry.clear();
             let info = CiphertextInfo::from_bytes(entry);
-            // Lists have entries, and all of them are of TFHE.
+            // Only lists have entries, and all lists are of TFHE.
             if let Some(Excess { what, limit, got }) = content.set.tfhe().and_then(|set| info.excess(set)) {
                 return Err(Error::EntryOutOfRange { what, index, limit, got });
             }
@@ -177,7 +178,7 @@ impl Verifier {
         self.position += bytes.len() as u64;
     }
 
-    /// Where the entries of a list end; where the header ends, if it is no list.
+    /// End of a list's entries; for other objects, end of the header.
     fn entries_end(&self) -> u64 {
         let entries = match &self.content {
             Some(content) if is_list(content.kind) => content.count,
@@ -186,7 +187,7 @@ impl Verifier {
         HEADER_BYTES as u64 + entries * INFO_BYTES
     }
 
-    /// Where the trailer begins.
+    /// Start of the trailer.
     fn content_end(&self) -> u64 {
         self.announced.size_bytes.saturating_sub(TRAILER_BYTES as u64)
     }
@@ -203,19 +204,19 @@ impl Content {
         Self { kind, set, key_id, dimensions, count, degree_max: 0, noise_level_max: 0 }
     }
 
-    /// What a part of a CKKS key is for; nothing of any other object.
+    /// Purpose and level of a part of a CKKS key; `None` for any other object.
     pub(crate) fn key_shape(&self) -> Option<KeyShape> {
         let set = self.set.ckks().filter(|_| self.kind == ObjectKind::SeededCkksSwitchKey)?;
         KeyShape::of(set, &self.dimensions).ok()
     }
 }
 
-/// Is it a key? Keys are never evicted, and their size follows from the parameter set.
+/// Whether an object is a key. Keys are never evicted, and the parameter set determines their size.
 pub(crate) fn is_key(kind: ObjectKind) -> bool {
     is_evaluation_key(kind) || matches!(kind, ObjectKind::CompactPublicKey | ObjectKind::SeededCkksPublicKey)
 }
 
-/// May it be a part of a registered key?
+/// Whether an object may be a part of a registered key.
 pub(crate) fn is_evaluation_key(kind: ObjectKind) -> bool {
     PART_ORDER.contains(&kind)
 }
@@ -229,13 +230,13 @@ pub(crate) const PART_ORDER: [ObjectKind; 5] = [
     ObjectKind::SeededCkksSwitchKey,
 ];
 
-/// Does it say of each ciphertext what it may hold?
+/// Whether an object is a list, with the degree and noise level of each ciphertext.
 fn is_list(kind: ObjectKind) -> bool {
     use ObjectKind::{CompactList, CompressedGlweList, LweList, SeededLweList};
     matches!(kind, LweList | SeededLweList | CompactList | CompressedGlweList)
 }
 
-/// Bytes from `from` to `to`; none if that lies behind.
+/// Number of bytes from `from` to `to`; 0 if `to` comes first.
 fn span(from: u64, to: u64) -> usize {
     usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX)
 }

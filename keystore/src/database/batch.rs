@@ -1,4 +1,4 @@
-//! Several statements as one message to the database.
+//! Batches: several statements sent to the database as one message.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,11 @@ use sqlx::{
     Arguments as _, AssertSqlSafe, Encode, Sqlite, SqliteConnection, Type, error::BoxDynError, sqlite::SqliteArguments,
 };
 
-/// Statements that are carried out in one transaction, without looking at each other's results.
+/// Statements that run in one transaction, without access to each other's results.
 ///
-/// The database works on a thread of its own, and each question to it takes two changes of threads: on an idle machine
-/// they cost more than the statement. SQLite takes them as a script; another database would be sent them one by one.
+/// The database driver runs on its own thread, and each message to it takes two thread switches. On
+/// an idle machine the switches cost more than the statement. SQLite takes the statements as one
+/// script; another database would receive them one by one.
 #[derive(Debug, Default)]
 pub struct Batch {
     scripts: Vec<Script>,
@@ -23,24 +24,25 @@ struct Script {
     statements: usize,
 }
 
-/// Takes the values of a statement, in order.
+/// Binds the values of a statement, in order.
 #[derive(Debug)]
 pub struct Values<'b> {
     script: &'b mut Script,
     failed: &'b mut Option<BoxDynError>,
 }
 
-/// Scripts of up to this many statements are kept ready: those of a service that is not busy. Longer ones are seldom
-/// the same twice.
+/// Maximum number of statements of a script that stays prepared. A lightly loaded service sends
+/// scripts of this size; longer scripts seldom repeat.
 const PREPARED_MAX: usize = 8;
 
-/// Statements of one script. SQLite copies the rest of a script for each of its statements.
+/// Maximum number of statements in one script. SQLite copies the rest of a script for each of its
+/// statements.
 const SCRIPT_MAX: usize = 64;
 
-const TAKES_ALL: &str = "strings take everything";
+const STRING_WRITE: &str = "writing to a string cannot fail";
 
 impl Batch {
-    /// Adds a statement. Its values are `$1`, `$2` and so on.
+    /// Adds a statement. Its placeholders are `$1`, `$2` and so on.
     pub fn push(&mut self, sql: &'static str) -> Values<'_> {
         let script = with_room(&mut self.scripts);
         let before = script.values.len();
@@ -50,24 +52,24 @@ impl Batch {
             let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
             let (number, rest) = piece.split_at(digits);
             let number: usize = number.parse().expect("a value is named by its number");
-            write!(script.text, "${}{rest}", before + number).expect(TAKES_ALL);
+            write!(script.text, "${}{rest}", before + number).expect(STRING_WRITE);
         }
         script.text.push_str(";\n");
         script.statements += 1;
         Values { script, failed: &mut self.failed }
     }
 
-    /// Adds `INSERT INTO` a table with its columns, and a number of rows. Their values follow, row by row; a row that is
-    /// there already stays.
+    /// Adds an `INSERT INTO` of a number of rows into columns of a table. The values follow, row by
+    /// row. A row that already exists stays unchanged.
     pub fn push_rows(&mut self, table: &'static str, columns: &[&'static str], rows: usize) -> Values<'_> {
         let script = with_room(&mut self.scripts);
         let mut next = script.values.len();
-        write!(script.text, "INSERT INTO {table} ({}) VALUES", columns.join(", ")).expect(TAKES_ALL);
+        write!(script.text, "INSERT INTO {table} ({}) VALUES", columns.join(", ")).expect(STRING_WRITE);
         for row in 0..rows {
             script.text.push_str(if row == 0 { " (" } else { ", (" });
             for column in 0..columns.len() {
                 next += 1;
-                write!(script.text, "{}${next}", if column == 0 { "" } else { ", " }).expect(TAKES_ALL);
+                write!(script.text, "{}${next}", if column == 0 { "" } else { ", " }).expect(STRING_WRITE);
             }
             script.text.push(')');
         }
@@ -80,7 +82,7 @@ impl Batch {
         self.scripts.is_empty()
     }
 
-    /// Carries it out, behind a setting of the connection.
+    /// Executes the batch, preceded by a setting of the connection.
     pub(super) async fn execute(
         self,
         setting: Option<&str>,
@@ -94,7 +96,7 @@ impl Batch {
             let begin = if index == 0 { "BEGIN IMMEDIATE;\n" } else { "" };
             let setting = setting.filter(|_| index == 0).map(|setting| format!("{setting};\n")).unwrap_or_default();
             let end = if index == last { "COMMIT" } else { "" };
-            // Safe: all of it is text of this program, and values go beside it.
+            // Safe: the whole script is text of this program, and values are bound separately.
             let script = AssertSqlSafe(format!("{setting}{begin}{text}{end}"));
             let query = sqlx::query_with(script, values).persistent(last == 0 && statements <= PREPARED_MAX);
             query.execute(&mut *connection).await?;
@@ -103,7 +105,7 @@ impl Batch {
     }
 }
 
-/// A script that takes another statement.
+/// Returns a script with room for another statement.
 fn with_room(scripts: &mut Vec<Script>) -> &mut Script {
     if scripts.last().is_none_or(|script| script.statements >= SCRIPT_MAX) {
         scripts.push(Script::default());
@@ -112,7 +114,7 @@ fn with_room(scripts: &mut Vec<Script>) -> &mut Script {
 }
 
 impl Values<'_> {
-    /// The next value.
+    /// Binds the next value.
     pub fn bind<'v>(self, value: impl Encode<'v, Sqlite> + Type<Sqlite>) -> Self {
         if let Err(error) = self.script.values.add(value) {
             self.failed.get_or_insert(error);

@@ -1,11 +1,11 @@
-//! Tells whether anybody has written since.
+//! A counter that tells whether the database was written since a read.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-/// Odd while somebody writes, and different after each time.
+/// Odd during a write, and different after each write.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Version(Arc<AtomicU64>);
 
@@ -14,12 +14,12 @@ impl Version {
         Some(self.0.load(SeqCst)).filter(|version| version % 2 == 0)
     }
 
-    /// Somebody writes from now on. Only whoever holds the writer may say so.
+    /// Marks the start of a write. Only the holder of the writer may call this.
     pub(super) fn begin(&self) {
         self.0.fetch_or(1, SeqCst);
     }
 
-    /// Nobody writes any more: all is committed, or rolled back.
+    /// Marks the end of a write: all changes are committed, or rolled back.
     pub(super) fn end(&self) {
         self.0.fetch_add(self.0.load(SeqCst) % 2, SeqCst);
     }

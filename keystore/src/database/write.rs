@@ -1,4 +1,4 @@
-//! The one connection that writes.
+//! The only connection that writes.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,14 +7,14 @@ use tokio::{runtime::Handle, sync::OwnedMutexGuard};
 
 use super::{Batch, Survival, version::Version};
 
-/// The connection, and whether somebody left a transaction on it.
+/// The connection, and whether a caller left a transaction on it.
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// None once it has been closed.
+    /// `None` after the connection is closed.
     connection: Option<SqliteConnection>,
     /// Set while a transaction runs.
     unfinished: bool,
-    /// What commits survive as it is set; not known after a failure.
+    /// Durability of commits under the current setting; `None` if unknown after a failure.
     survival: Option<Survival>,
     version: Version,
 }
@@ -26,7 +26,7 @@ impl Writer {
 
     pub(super) async fn close(&mut self) {
         if let Some(connection) = self.connection.take() {
-            // Nothing is lost if it fails: what was committed is on the disk.
+            // A failed close loses nothing: committed data is on the disk.
             let _ = connection.close().await;
         }
     }
@@ -43,7 +43,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins a transaction that survives everything once it is committed. `IMMEDIATE` takes the lock at the start.
+    /// Begins a transaction whose commit survives a power failure. `IMMEDIATE` takes the lock at
+    /// the start.
     async fn begin(&mut self) -> Result<(), sqlx::Error> {
         if self.survival.take() != Some(Survival::PowerFailure) {
             sqlx::query(setting(Survival::PowerFailure)).execute(self.connection()?).await?;
@@ -56,7 +57,7 @@ impl Writer {
 
     async fn roll_back(&mut self) {
         let Ok(connection) = self.connection() else { return };
-        // It fails where SQLite has rolled back by itself, as it does on a full disk.
+        // The rollback fails if SQLite has already rolled back, as it does on a full disk.
         let _ = sqlx::query("ROLLBACK").execute(connection).await;
         self.finish();
     }
@@ -76,7 +77,7 @@ impl Writer {
     }
 }
 
-/// A transaction that may write. It comes to nothing unless it is committed.
+/// A transaction that may write. Dropping the transaction without a commit rolls it back.
 #[derive(Debug)]
 pub struct Write(Turn);
 
@@ -86,7 +87,7 @@ impl Write {
         Ok(Self(turn))
     }
 
-    /// Makes it durable.
+    /// Commits the transaction durably.
     pub async fn commit(mut self) -> Result<(), sqlx::Error> {
         sqlx::query("COMMIT").execute(&mut *self).await?;
         self.0.writer().finish();
@@ -110,15 +111,15 @@ impl DerefMut for Write {
 
 const OPEN: &str = "a transaction has begun on it, and only its holder could close it";
 
-/// Somebody's turn to write. Whoever gives up half-way, or fails, leaves a transaction behind; it is rolled back before
-/// the next one's turn.
+/// The turn to write. If its holder fails or is cancelled, a transaction stays behind, which is
+/// rolled back before the next turn.
 #[derive(Debug)]
 pub(super) struct Turn(Option<OwnedMutexGuard<Writer>>);
 
 impl Turn {
     pub(super) async fn of(writer: OwnedMutexGuard<Writer>) -> Self {
         let mut turn = Self(Some(writer));
-        // The last one had no runtime to roll back on.
+        // The previous holder had no runtime on which to roll back.
         if turn.writer().unfinished {
             turn.writer().roll_back().await;
         }
@@ -147,7 +148,8 @@ impl Drop for Turn {
     }
 }
 
-/// Has no effect inside a transaction, and lasts until it is changed.
+/// The setting for a durability. `PRAGMA synchronous` has no effect inside a transaction, and lasts
+/// until it is changed.
 fn setting(survival: Survival) -> &'static str {
     match survival {
         Survival::Crash => "PRAGMA synchronous = NORMAL",

@@ -15,11 +15,11 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use super::{ByteStream, READ_CHUNK_BYTES};
 use crate::{Error, private};
 
-/// A directory of blobs. A blob appears in it by a rename and is never written to.
+/// A directory of blobs. A blob appears in it by a rename, and is never written to afterwards.
 #[derive(Debug)]
 pub(crate) struct LocalStore {
     root: PathBuf,
-    /// Directories that exist and are synced.
+    /// Directories that exist and whose entries are fsynced.
     known: Mutex<HashSet<PathBuf>>,
 }
 
@@ -28,7 +28,8 @@ impl LocalStore {
         Ok(Self { root: private::open_tree(root).await?, known: Mutex::default() })
     }
 
-    /// By a hard link, so that the staged file is still there if the process dies before the catalogue knows.
+    /// Commits through a hard link, so that the staged file still exists if the process dies before
+    /// the catalogue has the row.
     pub(crate) fn commit(&self, staged: &Path, name: &str) -> Result<(), Error> {
         let target = self.root.join(name);
         let new = target.with_extension(NEW);
@@ -36,12 +37,13 @@ impl LocalStore {
         self.make_directory(directory)?;
         remove_if_there(&new)?;
         if fs::hard_link(staged, &new).is_err() {
-            // Another file system, or one without links.
+            // The staging directory is on another file system, or the file system has no links.
             fs::copy(staged, &new)?;
             File::open(&new)?.sync_all()?;
         }
         fs::rename(&new, &target)?;
-        // Renaming one link of a file onto another does nothing, and leaves both.
+        // A rename of one link of a file onto another link of that file does nothing, and leaves
+        // both.
         remove_if_there(&new)?;
         sync_directory(directory)?;
         Ok(())
@@ -113,7 +115,7 @@ fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What was created in or removed from a directory survives a power failure only when the directory is synced.
+/// Fsyncs a directory. Otherwise a power failure can undo the creation or removal of its entries.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
@@ -125,5 +127,5 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Ends the name of a blob that is about to be renamed into place.
+/// Extension of a blob's file until the rename into place.
 const NEW: &str = "new";

@@ -11,7 +11,7 @@ use super::ByteStream;
 use super::{Leftover, S3Options, connect};
 use crate::{Error, abort::Abort};
 
-/// A bucket. An object appears in it when its upload is complete, and not before.
+/// A bucket. An object appears in it only when its upload is complete.
 #[derive(Debug)]
 pub(crate) struct RemoteStore {
     objects: Arc<dyn ObjectStore>,
@@ -23,9 +23,9 @@ impl RemoteStore {
         Ok(Self { objects: connect(options)?, prefix: ObjectPath::from(options.prefix.as_str()) })
     }
 
-    /// Sends the blob in parts, so that memory does not grow with the blob. An abort ends the wait for the
-    /// bucket at any time. A request that is under way then is in what this returns: nobody could say
-    /// when the bucket carries out a request that was broken off.
+    /// Sends the blob in parts, so that memory use does not grow with the blob. An abort ends the
+    /// wait for the bucket at any time. A request in flight is then part of the return value. If it
+    /// were cancelled, the bucket could still execute it at an unknown time.
     pub(crate) async fn commit(&self, staged: &Path, name: &str, abort: &Abort) -> Result<Option<Leftover>, Error> {
         let mut file = tokio::fs::File::open(staged).await?;
         let (objects, path) = (self.objects.clone(), self.path(name));
@@ -96,7 +96,7 @@ impl RemoteStore {
         let mut names = Vec::new();
         let mut objects = self.objects.list(Some(&self.prefix));
         while let Some(object) = objects.next().await.transpose()? {
-            // Another replica may be about to catalogue a young one.
+            // Another replica may be about to catalogue a young object.
             let age = std::time::SystemTime::now().duration_since(object.last_modified.into()).unwrap_or_default();
             if let Some(rest) = object.location.prefix_match(&self.prefix).filter(|_| age >= orphan_age) {
                 names.push(rest.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"));
@@ -113,7 +113,7 @@ impl RemoteStore {
     }
 }
 
-/// Waits for a request to the bucket. An abort ends the wait, and the request comes back.
+/// Waits for a request to the bucket. An abort ends the wait and returns the request.
 async fn unless_aborted<T>(abort: &Abort, mut request: BoxFuture<'static, T>) -> Result<T, BoxFuture<'static, T>> {
     tokio::select! {
         biased;
@@ -122,14 +122,15 @@ async fn unless_aborted<T>(abort: &Abort, mut request: BoxFuture<'static, T>) ->
     }
 }
 
-/// Best effort: the store drops parts of abandoned uploads by its own rules, too.
+/// Aborts a multipart upload, best effort. The store also drops parts of abandoned uploads by its
+/// own rules.
 async fn give_up(parts: WriteMultipart, name: &str) {
     if let Err(error) = parts.abort().await {
-        tracing::warn!(name, %error, "parts of an upload to the bucket may stay in it");
+        tracing::warn!(name, %error, "parts of an aborted upload may stay in the bucket");
     }
 }
 
-/// Sends all of a file, and waits for all parts but the last one.
+/// Sends a whole file, and waits for all parts but the last.
 async fn send(file: &mut tokio::fs::File, parts: &mut WriteMultipart) -> Result<(), Error> {
     loop {
         let mut piece = BytesMut::with_capacity(PIECE_BYTES);
@@ -141,9 +142,11 @@ async fn send(file: &mut tokio::fs::File, parts: &mut WriteMultipart) -> Result<
     }
 }
 
-/// Bytes of a part. S3 takes at most 10,000 of them, so this bears blobs of 80 GiB.
+/// Size in bytes of a part. S3 accepts at most 10,000 parts, so blobs may have 78 GiB.
 const PART_BYTES: usize = 8 << 20;
 
+/// Size in bytes of a read from the staged file.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// Maximum number of parts in flight.
 const PARTS_IN_FLIGHT: usize = 4;

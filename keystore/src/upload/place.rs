@@ -1,5 +1,5 @@
-//! A place among the open uploads, and among the tenant's bytes. Where there is none, uploads that nobody has gone on
-//! with for a while are given up.
+//! Places among the open uploads, and space among the tenant's bytes. If either is lacking, uploads
+//! that have had no writer for a while are given up.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::{
     store::remove_if_there,
 };
 
-/// An upload that is given up: nobody writes to it while its turn is held.
+/// An upload that is given up. No writer can take it while its turn is held.
 pub(super) struct GivenUp {
     upload: UploadRow,
     _turn: Turn,
 }
 
 impl Keystore {
-    /// Sees to it that the tenant may open one more upload, of so many bytes. What is given up for it goes with the
-    /// transaction.
+    /// Ensures that the tenant may open one more upload of `bytes` bytes. The transaction also
+    /// removes the rows of uploads that are given up.
     pub(super) async fn take_place(
         &self,
         sql: &mut Connection,
@@ -33,30 +33,31 @@ impl Keystore {
     ) -> Result<Vec<GivenUp>, Error> {
         let mut given_up = Vec::new();
         while let Some((giver, refusal)) = self.lacking(sql, tenant, purpose, bytes).await? {
-            // A result takes no place, so giving it up would free none.
+            // A result takes no place, so giving up its upload would free none.
             let results = matches!(refusal, Error::QuotaExceeded { .. });
             given_up.push(self.give_up(sql, &giver, results, now_ms).await?.ok_or(refusal)?);
         }
         Ok(given_up)
     }
 
-    /// Removes the bytes, once the transaction is committed.
+    /// Removes the bytes of given-up uploads, after the transaction's commit.
     pub(super) fn remove_given_up(&self, given_up: Vec<GivenUp>) {
         for GivenUp { upload, _turn } in given_up {
             self.remove_staged(&upload.tenant, &upload.id);
-            tracing::debug!(upload = %upload.id, "an upload that nobody went on with made room");
+            tracing::debug!(upload = %upload.id, "idle upload removed to make room");
         }
     }
 
-    /// Removes what an upload has staged, whose row goes and whose turn the caller holds.
+    /// Removes an upload's staged bytes. The caller removes the upload's row and holds its turn.
     pub(super) fn remove_staged(&self, tenant: &TenantId, id: &UploadId) {
         if let Err(error) = remove_if_there(&self.staging().path(tenant, id)) {
-            // The next start finds it.
-            tracing::warn!(upload = %id, %error, "what an upload had staged stays");
+            // The next start removes the file.
+            tracing::warn!(upload = %id, %error, "staged file of an upload not removed");
         }
     }
 
-    /// What there is too little of, if anything, and who would have to give.
+    /// The refusal for the first lacking limit, if any, and the tenant that would have to give up
+    /// an upload.
     async fn lacking(
         &self,
         sql: &mut Connection,
@@ -71,7 +72,7 @@ impl Keystore {
             return Ok(Some((tenant.clone(), Error::UploadsUsedUp { limit: mine_max })));
         }
         if counts && total >= total_max.into() {
-            // Whoever keeps to an even share loses nothing.
+            // A tenant within an even share of the places loses none.
             let largest = uploads::largest(sql).await?.filter(|(_, open)| *open > mine + 1);
             let giver = largest.map_or_else(|| tenant.clone(), |(giver, _)| giver);
             return Ok(Some((giver, Error::TooManyUploads { what: "open uploads", limit: total_max })));
@@ -82,8 +83,8 @@ impl Keystore {
         }
     }
 
-    /// Gives up the upload that has been silent for longest, if one may go. Results are among them only if
-    /// so asked.
+    /// Gives up the upload that has been idle for longest, if any has been idle for long enough.
+    /// `results` includes uploads of results.
     async fn give_up(
         &self,
         sql: &mut Connection,
@@ -91,7 +92,8 @@ impl Keystore {
         results: bool,
         now_ms: i64,
     ) -> Result<Option<GivenUp>, Error> {
-        // Each is alive for so long from when somebody last began or ceased to send.
+        // An upload expires `upload_expiry` after the last time that a writer began or stopped
+        // sending.
         let silent_ms = clock::after(now_ms, self.limits().upload_expiry.saturating_sub(SILENT));
         for upload in uploads::silent(sql, giver, results, silent_ms).await? {
             if let Some(turn) = self.registry().try_take_turn(&upload.id) {
@@ -103,5 +105,5 @@ impl Keystore {
     }
 }
 
-/// How long an upload is safe although its place is wanted.
+/// Time for which an idle upload keeps its place although another upload needs it.
 const SILENT: Duration = Duration::from_secs(600);

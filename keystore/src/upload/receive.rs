@@ -21,29 +21,29 @@ use crate::{
     verify::{Content, Policy, Verifier},
 };
 
-/// What the thread is told.
+/// A message to the receiving thread.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// The next bytes, and their place in the window.
+    /// The next bytes, and their permit of the window.
     Data(Bytes, OwnedSemaphorePermit),
-    /// All bytes have come.
+    /// All bytes have been sent.
     Finish,
-    /// Look whether you are to stop.
-    Look,
+    /// Wakes the thread, which then checks whether it must stop.
+    Wake,
 }
 
-/// How an upload's thread ended.
+/// Outcome of an upload's thread.
 pub(super) enum Received {
-    /// There may be more to come.
+    /// The upload is incomplete, and more bytes may follow.
     Part {
-        /// Bytes that were kept.
+        /// Number of bytes that were kept.
         committed_bytes: u64,
     },
-    /// All bytes are there, verified and synced.
+    /// All bytes are present, verified and fsynced.
     Whole(Content),
 }
 
-/// One upload, from its committed offset on.
+/// Receives one upload, from its committed offset on.
 pub(super) struct Receiver {
     pub(super) id: UploadId,
     pub(super) path: PathBuf,
@@ -55,7 +55,8 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Runs until the sender is done, gone or stopped. Of a blob that cannot become good nothing stays.
+    /// Runs until the sender finishes, goes away or is stopped. A blob that cannot become valid
+    /// leaves no bytes.
     pub(super) fn run(self) -> Result<Received, Error> {
         let (path, start) = (self.path.clone(), self.committed_bytes);
         let received = self.receive();
@@ -71,7 +72,8 @@ impl Receiver {
         let mut file = StagedFile::open(&self.path)?;
         let mut verifier = Verifier::new(self.digest, self.policy);
         self.read_again(&mut file.file, &mut verifier)?;
-        // A header's bytes, kept in memory until the whole header is known not to be of a secret key.
+        // Bytes of the header, which stay in memory until the whole header is known not to be of a
+        // secret key.
         let mut held = Vec::new();
         loop {
             self.presence.set_idle(true);
@@ -90,7 +92,7 @@ impl Receiver {
                     }
                     file.write(&bytes)?;
                 }
-                Some(Message::Look) => {}
+                Some(Message::Wake) => {}
                 Some(Message::Finish) => {
                     let content = verifier.finish()?;
                     file.file.sync_all()?;
@@ -104,7 +106,7 @@ impl Receiver {
         }
     }
 
-    /// Brings the verifier to where the upload was.
+    /// Reads the staged bytes again, to bring the verifier to the committed offset.
     fn read_again(&self, file: &mut File, verifier: &mut Verifier) -> Result<(), Error> {
         let mut left = self.committed_bytes;
         let mut buffer = vec![0; READ_AGAIN_BYTES.min(usize::try_from(left).unwrap_or(READ_AGAIN_BYTES))];
@@ -121,7 +123,7 @@ impl Receiver {
     }
 }
 
-/// A file that is synced behind the writer's back, so that little is left to sync in the end.
+/// A file that is fsynced in the background, so that little is left for the final fsync.
 struct StagedFile {
     file: File,
     unsynced: usize,
@@ -139,24 +141,26 @@ impl StagedFile {
         if self.unsynced >= SYNC_BYTES && self.syncing.as_ref().is_none_or(JoinHandle::is_finished) {
             self.unsynced = 0;
             let file = self.file.try_clone()?;
-            // Whether it fails shows in the last sync, which counts.
+            // The result of the final fsync counts, so this result is dropped.
             self.syncing = Some(Handle::current().spawn_blocking(move || drop(file.sync_data())));
         }
         Ok(())
     }
 }
 
-/// Frees a little of a full disk, or the catalogue could not even write down that something is deleted. Nothing that
-/// was committed before is given back.
+/// Frees some space of a full disk. Otherwise the catalogue could not even record a deletion. Bytes
+/// that were committed before this writer are kept.
 fn give_back(path: &Path, start: u64) -> Result<(), Error> {
     let file = open_file(path)?;
     let length = file.metadata()?.len();
     Ok(file.set_len(length.saturating_sub(GIVE_BACK_BYTES).max(start.min(length)))?)
 }
 
+/// Number of bytes that a full disk gets back.
 const GIVE_BACK_BYTES: u64 = 1 << 20;
 
-/// Bytes after which the next sync begins.
+/// Number of bytes after which the next background fsync begins.
 const SYNC_BYTES: usize = 16 << 20;
 
+/// Size in bytes of a read from the staged file.
 const READ_AGAIN_BYTES: usize = 1 << 20;

@@ -1,9 +1,10 @@
-//! Who writes to which upload: one at a time.
+//! The turn to write to an upload: one writer at a time.
 //!
-//! A writer that comes while another one writes waits. The other one completes the blob for both, or falls silent
-//! and loses its turn. So a client that reconnects is not locked out by its own broken connection, and two clients
-//! that send the same blob do not chase each other away. An abort ends the turn of the writer and of all who wait for
-//! it. Aborts of one upload wait together: one of them does the work.
+//! A second writer waits. The first writer completes the blob for both, or falls silent and loses
+//! its turn. A client that reconnects is therefore not locked out by its own broken connection. Two
+//! clients that send the same blob do not take the upload from each other. An abort ends the turns
+//! of the writer and of all waiting writers. Aborts of one upload wait together: one of them does
+//! the work.
 
 use std::{
     collections::HashMap,
@@ -19,7 +20,7 @@ use tokio::sync::{OwnedMutexGuard, mpsc::WeakSender, watch};
 use super::{Purpose, receive::Message};
 use crate::{Error, UploadId, abort::Abort};
 
-/// The uploads that somebody writes to, or waits to.
+/// Uploads that have a writer, or writers that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     entries: Mutex<HashMap<UploadId, Entry>>,
@@ -28,31 +29,31 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct Entry {
     lock: Arc<tokio::sync::Mutex<()>>,
-    /// Of the one who writes, or wrote last.
+    /// Presence of the current writer, or of the last writer.
     presence: Presence,
-    /// Ends those who write now or wait to. An abort that has its turn leaves a new one.
+    /// Ends the current and the waiting writers. An abort that gets its turn installs a new signal.
     abort: Abort,
-    /// The end of the abort that waits for its turn, if there is one.
+    /// Outcome of the abort that waits for its turn, if there is one.
     aborting: Option<watch::Receiver<AbortEnd>>,
 }
 
-/// How an abort ended, once it has.
+/// Outcome of an abort; `None` before its end.
 pub(crate) type AbortEnd = Option<Result<(), Error>>;
 
-/// The one abort of an upload that waits for its turn.
+/// The single abort of an upload that waits for its turn.
 pub(crate) struct Aborting {
-    // Before the turn, which counts the handles of the lock when it is dropped.
+    // Dropped before `turn`, whose drop counts the handles of the lock.
     lock: Arc<tokio::sync::Mutex<()>>,
     turn: Turn,
     end: watch::Sender<AbortEnd>,
 }
 
-/// How a writer's thread and those who wait for it know of each other.
+/// State that a writer's thread and the writers behind it share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     taken_over: Arc<AtomicBool>,
     abort: Abort,
-    /// Since when the thread has had nothing to do.
+    /// Start of the thread's idle time; `None` while it works.
     idle_since: Arc<Mutex<Option<Instant>>>,
     inbox: Arc<Mutex<Option<WeakSender<Message>>>>,
 }
@@ -66,8 +67,8 @@ pub(crate) struct Turn {
 }
 
 impl Registry {
-    /// Waits for the turn, and ends that of a writer who has fallen silent. An abort of the upload ends
-    /// the wait of a client. It does not end the writer of a result, which no client may abort.
+    /// Waits for the turn, and ends the turn of a silent writer. An abort of the upload ends the
+    /// wait of a client, but not that of a result's writer, because no client may abort a result.
     pub(super) async fn take_turn(
         self: &Arc<Self>,
         id: &UploadId,
@@ -85,7 +86,7 @@ impl Registry {
                 biased;
                 () = abort.fired() => return Err(Error::UploadNotFound { id: id.clone() }),
                 guard = &mut waiting => break guard,
-                () = tokio::time::sleep(LOOK_EVERY) => self.with_entry(id, |entry| entry.presence.end_if_silent()),
+                () = tokio::time::sleep(CHECK_INTERVAL) => self.with_entry(id, |entry| entry.presence.end_if_silent()),
             }
         };
         turn.guard = Some(guard);
@@ -94,15 +95,15 @@ impl Registry {
         Ok((turn, presence))
     }
 
-    /// Ends the client that writes, those that wait to, and those that come before the abort has its
-    /// turn. Also returns where the abort's end is told.
+    /// Ends the client that writes, the clients that wait, and those that arrive before the abort
+    /// gets its turn. Also returns the channel that reports the abort's outcome.
     ///
-    /// Where an abort of the upload waits for its turn already, that one serves this caller too: what it
-    /// will remove is all that this caller could. So repeated calls do not pile up behind a writer that
-    /// takes long to end.
+    /// If an abort of the upload already waits for its turn, that abort serves this caller too,
+    /// because it will remove all that this caller could. Repeated calls therefore do not pile up
+    /// behind a writer that takes long to end.
     pub(crate) fn begin_abort(self: &Arc<Self>, id: &UploadId) -> (Option<Aborting>, watch::Receiver<AbortEnd>) {
         self.with_entry(id, |entry| {
-            // An abort that panicked has closed its channel, and serves nobody.
+            // An abort that panicked has closed its channel, and serves no caller.
             if let Some(end) = entry.aborting.as_ref().filter(|end| end.has_changed().is_ok()) {
                 return (None, end.clone());
             }
@@ -114,7 +115,7 @@ impl Registry {
         })
     }
 
-    /// Takes the turn if nobody has it or waits for it.
+    /// Takes the turn if no caller has it or waits for it.
     pub(crate) fn try_take_turn(self: &Arc<Self>, id: &UploadId) -> Option<Turn> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.contains_key(id) {
@@ -132,19 +133,20 @@ impl Registry {
 }
 
 impl Aborting {
-    /// Waits for the turn. Whoever aborts from then on waits for a turn of its own, because a client may
-    /// begin the upload again as soon as this one has removed it.
+    /// Waits for the turn. Later aborts wait for a turn of their own, because a client may begin
+    /// the upload again as soon as this abort has removed it.
     pub(crate) async fn take_turn(self) -> (Turn, watch::Sender<AbortEnd>) {
         let Self { lock, mut turn, end } = self;
         let (registry, id) = (turn.registry.clone(), turn.id.clone());
         let mut waiting = std::pin::pin!(lock.lock_owned());
         let guard = loop {
-            // Again and again: a writer that has only just got its turn has no inbox yet.
+            // The wake is repeated, because a writer that has got its turn a moment ago has no
+            // inbox yet.
             registry.with_entry(&id, |entry| entry.presence.wake_if_aborted());
             tokio::select! {
                 biased;
                 guard = &mut waiting => break guard,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
             }
         };
         turn.guard = Some(guard);
@@ -161,7 +163,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         drop(self.guard.take());
         let mut entries = self.registry.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody else holds or awaits it.
+        // No other caller holds or awaits the turn.
         if entries.get(&self.id).is_some_and(|entry| Arc::strong_count(&entry.lock) == 1) {
             entries.remove(&self.id);
         }
@@ -169,17 +171,17 @@ impl Drop for Turn {
 }
 
 impl Presence {
-    /// Where to wake the writer.
+    /// Sets the inbox that wakes the writer.
     pub(crate) fn attach(&self, inbox: WeakSender<Message>) {
         *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(inbox);
     }
 
-    /// The thread has nothing to do from now on, or something again.
+    /// Records that the thread is idle from now on, or works again.
     pub(crate) fn set_idle(&self, idle: bool) {
         *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = idle.then(Instant::now);
     }
 
-    /// Fails if the writer of this upload is to stop, and says why.
+    /// Returns the reason as an error if the writer of this upload must stop.
     pub(crate) fn check(&self, id: &UploadId) -> Result<(), Error> {
         if self.abort.has_fired() {
             return Err(Error::UploadNotFound { id: id.clone() });
@@ -187,37 +189,38 @@ impl Presence {
         if self.taken_over.load(Ordering::Acquire) { Err(Error::UploadTakenOver) } else { Ok(()) }
     }
 
-    /// What an abort of the upload fires.
+    /// The signal that an abort of the upload sends.
     pub(crate) fn abort(&self) -> &Abort {
         &self.abort
     }
 
     fn end_if_silent(&self) {
         let idle_since = *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle_since.is_some_and(|since| since.elapsed() >= SILENCE) {
+        if idle_since.is_some_and(|since| since.elapsed() >= WRITER_SILENCE_TIMEOUT) {
             self.taken_over.store(true, Ordering::Release);
             self.wake();
         }
     }
 
-    /// Does nothing to the writer of a result: no abort ends it, and a wake would count as a sign of life.
+    /// Spares the writer of a result: no abort ends it, and a wake would count as a sign of life.
     fn wake_if_aborted(&self) {
         if self.abort.has_fired() {
             self.wake();
         }
     }
 
-    /// Has the writer's thread look whether it is to stop.
+    /// Makes the writer's thread check whether it must stop.
     fn wake(&self) {
         let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inbox) = inbox.as_ref().and_then(WeakSender::upgrade) {
-            // A full inbox means that the thread is awake by now and will look by itself.
-            let _ = inbox.try_send(Message::Look);
+            // With a full inbox, the thread is awake and checks without this message.
+            let _ = inbox.try_send(Message::Wake);
         }
     }
 }
 
-/// How long a writer may send nothing while another one waits.
-const SILENCE: Duration = Duration::from_secs(1);
+/// Time for which a writer may send nothing while another writer waits.
+const WRITER_SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which waiting callers check for a silent or aborted writer.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);

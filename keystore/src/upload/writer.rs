@@ -1,4 +1,4 @@
-//! What a caller writes an upload into.
+//! The writer through which a caller sends an upload.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use crate::{
     store::remove_if_there,
 };
 
-/// Takes an upload's bytes in order. Dropping it keeps what has come, as [`UploadWriter::pause`] does.
+/// Takes an upload's bytes in order. Dropping the writer keeps the received bytes, as
+/// [`UploadWriter::pause`] does.
 #[derive(Debug)]
 pub struct UploadWriter {
     state: State,
@@ -27,12 +28,12 @@ pub struct UploadWriter {
 #[derive(Debug)]
 enum State {
     Receiving(Link),
-    /// The blob was there already; what is written is not looked at.
+    /// The blob was already stored; written bytes are ignored.
     Done(Box<BlobInfo>),
     Failed(Error),
 }
 
-/// The way to the thread.
+/// Connection to the receiving thread.
 #[derive(Debug)]
 struct Link {
     sender: mpsc::Sender<Message>,
@@ -69,7 +70,7 @@ impl UploadWriter {
             presence,
             inbox,
         };
-        // A task of its own, so that a commit that has begun ends even if the caller goes away.
+        // A separate task completes a commit that has begun, even if the caller goes away.
         let task = tokio::spawn(async move {
             let ended = drive(&keystore, &upload, receiver, &abort).await;
             drop((turn, share));
@@ -84,7 +85,8 @@ impl UploadWriter {
         Self { state: State::Done(Box::new(blob)) }
     }
 
-    /// Takes the next bytes; waits while the window is full. An error may be about bytes that were written before.
+    /// Takes the next bytes, and waits while the window is full. An error may concern bytes of an
+    /// earlier call.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
         while !bytes.is_empty() {
             let link = match &mut self.state {
@@ -93,7 +95,7 @@ impl UploadWriter {
                 State::Failed(error) => return Err(error.clone()),
             };
             let piece = bytes.split_to(bytes.len().min(link.piece_bytes));
-            // A window is at most 2^32 - 1 bytes.
+            // The cast is exact, because a window has at most 2^32 - 1 bytes.
             let size = piece.len() as u32;
             let place = link.window.clone().acquire_many_owned(size).await.map_err(Error::failed)?;
             if link.sender.send(Message::Data(piece, place)).await.is_err() {
@@ -103,9 +105,9 @@ impl UploadWriter {
         Ok(())
     }
 
-    /// Returns when the upload has failed while the caller wrote nothing: it was aborted or taken over,
-    /// say. A caller that waits for bytes to write waits for this too, or it learns of the failure only
-    /// with the next bytes. Cancelling the wait loses nothing.
+    /// Returns when the upload has failed without a write by the caller, for example by an abort or
+    /// a takeover. A caller that waits for bytes to write must wait for this too, to learn of the
+    /// failure before the next bytes. Cancelling the wait loses nothing.
     pub async fn ended(&mut self) -> Error {
         let error = match &mut self.state {
             State::Receiving(link) => {
@@ -123,7 +125,7 @@ impl UploadWriter {
         error
     }
 
-    /// Keeps what has come and returns the committed offset.
+    /// Keeps the received bytes, and returns the committed offset.
     pub async fn pause(self) -> Result<u64, Error> {
         match self.state {
             State::Receiving(Link { sender, task, .. }) => {
@@ -142,7 +144,7 @@ impl UploadWriter {
     pub async fn finish(self) -> Result<BlobInfo, Error> {
         match self.state {
             State::Receiving(Link { sender, task, .. }) => {
-                // If the thread has ended, its own error says why.
+                // If the thread has ended, its own error gives the reason.
                 let _ = sender.send(Message::Finish).await;
                 match task.await?? {
                     Ended::Whole(blob) => Ok(*blob),
@@ -155,15 +157,16 @@ impl UploadWriter {
     }
 }
 
-/// Receives, then commits or cleans up. After an abort it removes nothing: the abort does that when
-/// this writer's turn has ended.
+/// Receives, then commits or cleans up. After an abort this removes nothing: the abort does so
+/// after this writer's turn.
 async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver, abort: &Abort) -> Result<Ended, Error> {
     let path = receiver.path.clone();
     match tokio::task::spawn_blocking(move || receiver.run()).await? {
         Ok(Received::Part { committed_bytes }) => {
-            // Whoever wants its place is to see that it was alive until now. No byte depends on it.
+            // Callers that need the upload's place must see that it had a writer until now. No byte
+            // depends on the renewal.
             if let Err(error) = keystore.renew(upload).await {
-                tracing::warn!(upload = %upload.id, %error, "an upload may be given up early");
+                tracing::warn!(upload = %upload.id, %error, "expiry of an upload not renewed");
             }
             Ok(Ended::Part { committed_bytes })
         }
@@ -177,7 +180,7 @@ async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver, abor
             if error.condemns() {
                 tracing::warn!(tenant = %upload.tenant, %error, "upload refused");
             }
-            // Damage on the way may be put right by sending again; nothing else may.
+            // Sending again can repair damage in transit and nothing else.
             if error.condemns() && !matches!(error, Error::DigestMismatch { .. }) {
                 let mut tx = keystore.database().write().await?;
                 uploads::remove(&mut tx, &upload.id).await?;
@@ -188,8 +191,8 @@ async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver, abor
     }
 }
 
-/// Largest piece that goes to the thread; a larger one is cut.
+/// Largest piece in bytes that goes to the thread; larger pieces are cut.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Pieces in the window, if they are too small to fill it.
+/// Number of pieces in the window if they are too small to fill it.
 const PIECES: usize = 64;
