@@ -1,5 +1,6 @@
-//! How fast a 400 MB key-sized blob goes from memory into the keystore, beside what the disk gives to the same bytes
-//! written and synced plainly. Rounds alternate, so that a disturbance hits both.
+//! Measures how fast a 400 MB blob, the size of a key, goes from memory into the keystore. For
+//! comparison, the same bytes are written and fsynced plainly. Rounds alternate, so that a
+//! disturbance hits both.
 //!
 //! `cargo run --release -p cloakwork-keystore --example bench_upload -- [directory] [rounds]`
 
@@ -36,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "round", "disk MB/s", "append MB/s", "finish ms", "upload MB/s", "ratio"
     );
     for round in 0..rounds {
-        // New bytes each time, or the second upload would be complete at once.
+        // Each round has new bytes; otherwise the second upload would be complete at once.
         let blob = list_of_400_mb(round)?;
         let megabytes = blob.len() as f64 / 1e6;
         let plain = write_plainly(&root.join("plain"), &blob)?;
@@ -64,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// As a server has them that nobody has set up.
+/// Default limits of a server.
 fn limits() -> Limits {
     let (hour, day) = (Duration::from_secs(3600), Duration::from_secs(24 * 3600));
     Limits {
@@ -88,7 +89,7 @@ fn limits() -> Limits {
     }
 }
 
-/// The same pieces, one file, one sync at the end: seconds.
+/// Writes the same pieces to one file with one fsync at the end, and returns the seconds.
 fn write_plainly(path: &Path, blob: &Bytes) -> Result<f64, Box<dyn Error>> {
     let start = Instant::now();
     let mut file = File::create(path)?;
@@ -101,7 +102,7 @@ fn write_plainly(path: &Path, blob: &Bytes) -> Result<f64, Box<dyn Error>> {
     Ok(seconds)
 }
 
-/// A well-formed list of that size; its words are arbitrary.
+/// A well-formed list of about 400 MB, with arbitrary words.
 fn list_of_400_mb(round: u32) -> Result<Bytes, Box<dyn Error>> {
     let set = table::by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").ok_or("a row")?;
     let count = 24_400;
@@ -127,5 +128,5 @@ fn list_of_400_mb(round: u32) -> Result<Bytes, Box<dyn Error>> {
     Ok(out.finish()?.into())
 }
 
-/// As gRPC would bring them.
+/// Size in bytes of a chunk, as in a gRPC stream.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Against whole envelopes, and against everything that can be wrong with one.
+//! Tests with whole envelopes, and with everything that can be wrong with an envelope.
 
 use std::io::Write;
 
@@ -59,7 +59,7 @@ fn verify(
 }
 
 #[test]
-fn every_kind_that_a_server_takes_is_taken() {
+fn all_kinds_except_secret_kinds_are_accepted() {
     for set in [toy(), table::by_name("TOY_BOOLEAN").expect("a row")] {
         for kind in ObjectKind::all().filter(|kind| !kind.is_secret()) {
             if Layout::of(kind, set, &[0; 8]).is_err() {
@@ -76,7 +76,7 @@ fn every_kind_that_a_server_takes_is_taken() {
 }
 
 #[test]
-fn an_empty_list_and_one_byte_at_a_time() {
+fn an_empty_list_and_single_byte_pieces_are_accepted() {
     for count in [0, 3] {
         let bytes = blob(ObjectKind::SeededLweList, toy(), count, ENTRY);
         let content = verify(Digest::of(&bytes), &bytes, POLICY, vec![1; bytes.len()]).expect("well formed");
@@ -86,13 +86,13 @@ fn an_empty_list_and_one_byte_at_a_time() {
 }
 
 #[test]
-fn every_flipped_bit_is_found_even_under_its_own_digest() {
+fn every_flipped_bit_is_found_even_under_the_damaged_digest() {
     let good = blob(ObjectKind::SeededLweList, toy(), 2, ENTRY);
     for bit in 0..good.len() * 8 {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
         assert!(verify(Digest::of(&good), &bad, POLICY, []).is_err(), "bit {bit}");
-        // A client that announces the digest of damaged bytes is told by the envelope itself.
+        // Under the digest of the damaged bytes, the envelope itself must reveal the damage.
         let error = verify(Digest::of(&bad), &bad, POLICY, []).expect_err("damaged");
         assert!(error.condemns(), "bit {bit}: {error}");
     }
@@ -112,22 +112,22 @@ fn a_secret_key_is_refused_with_the_last_byte_of_its_header() {
 }
 
 #[test]
-fn lies_are_refused_before_they_cost_anything() {
+fn foreign_bytes_and_wrong_sizes_are_refused_early() {
     let bytes = blob(ObjectKind::SeededLweList, toy(), 2, ENTRY);
     let digest = Digest::of(&bytes);
-    // Foreign bytes with the first of them.
+    // Foreign bytes are refused with the first byte.
     let mut verifier = Verifier::new(digest, POLICY);
     assert_eq!(verifier.push(b"P").expect_err("foreign").kind(), "EnvelopeInvalid");
-    // A size that the header does not confirm: with the header.
+    // A size that the header contradicts is refused with the header.
     for size_bytes in [digest.size_bytes - 1, digest.size_bytes + 1, 1 << 40] {
         let mut verifier = Verifier::new(Digest { size_bytes, ..digest }, POLICY);
         assert_eq!(verifier.push(&bytes[..112]).expect_err("a lie").kind(), "SizeMismatch");
     }
-    // More than announced: with the piece that goes too far, before it is hashed.
+    // A piece that exceeds the announced size is refused before it is hashed.
     let mut verifier = Verifier::new(digest, POLICY);
     verifier.push(&bytes).expect("all of it");
     assert_eq!(verifier.push(&[0]).expect_err("too much").kind(), "SizeMismatch");
-    // Fewer than announced, down to nothing.
+    // A blob is refused if it is shorter than announced, down to nothing.
     for end in [0, 50, 112, 120, bytes.len() - 33, bytes.len() - 1] {
         let error = verify(digest, &bytes[..end], POLICY, []).expect_err("truncated");
         assert_eq!(error.kind(), "SizeMismatch", "{end}");
@@ -137,7 +137,7 @@ fn lies_are_refused_before_they_cost_anything() {
 }
 
 #[test]
-fn what_is_not_served_is_refused() {
+fn unserved_sets_and_oversized_lists_are_refused() {
     let strict = Policy { allow_weak_sets: false, ..POLICY };
     for set in table::SETS {
         let bytes = blob(ObjectKind::SeededLweList, set, 1, CiphertextInfo { degree: 1, noise_level: 1 });
@@ -153,7 +153,7 @@ fn what_is_not_served_is_refused() {
 }
 
 #[test]
-fn what_ckks_objects_are_is_told_by_their_headers() {
+fn headers_describe_ckks_objects() {
     let sealed = |kind: ObjectKind, set: SetId, dimensions, payload_len| {
         let seed = kind.is_seeded().then_some(Seed { key: 1, block: 2, byte: 3 });
         let header = Header { kind, set, key_id: KeyId([7; 16]), dimensions, seed, payload_len };
@@ -162,7 +162,7 @@ fn what_ckks_objects_are_is_told_by_their_headers() {
         out.finish().expect("memory")
     };
     for set in CKKS_SETS {
-        // No more than the way into a bootstrap, which is a megabyte at most.
+        // The key is the one into a bootstrap, because it has at most a megabyte.
         let shape = KeyShape { purpose: Purpose::ToSparse, level: 0 };
         let numbers = CiphertextShape { level: 0, slots_log2: 4, scale: 1.5 * 2_f64.powi(40) };
         let of_key = shape.to_dimensions(set).expect("a key");
@@ -182,7 +182,8 @@ fn what_ckks_objects_are_is_told_by_their_headers() {
                 Standing::Served => assert!(strict.is_ok(), "{}", set.name),
                 _ => assert_eq!(strict, Err(Error::WeakSetRefused { set: set.name })),
             }
-            // A sparse secret's key at another level, a scale that is none, a set of TFHE.
+            // Wrong objects: a key to a sparse secret at another level, an invalid scale, a set of
+            // TFHE.
             let mut bad = dimensions;
             bad[if expected.is_some() { 2 } else { 3 }] = 1;
             let bytes = sealed(kind, set.id, bad, 4096);
@@ -200,7 +201,7 @@ fn what_ckks_objects_are_is_told_by_their_headers() {
 }
 
 #[test]
-fn entries_are_held_to_the_set() {
+fn entries_beyond_the_limits_of_the_set_are_refused() {
     for entry in [CiphertextInfo { degree: 16, noise_level: 1 }, CiphertextInfo { degree: 1, noise_level: 6 }] {
         let bytes = blob(ObjectKind::LweList, toy(), 4, entry);
         let error = verify(Digest::of(&bytes), &bytes, POLICY, [112, 3]).expect_err("out of range");
@@ -214,7 +215,7 @@ fn entries_are_held_to_the_set() {
 
 proptest! {
     #[test]
-    fn pieces_do_not_matter(count in 0u32..40, steps in proptest::collection::vec(0usize..400, 0..40)) {
+    fn any_split_gives_the_same_result(count in 0u32..40, steps in proptest::collection::vec(0usize..400, 0..40)) {
         let bytes = blob(ObjectKind::LweList, toy(), count, ENTRY);
         let whole = verify(Digest::of(&bytes), &bytes, POLICY, []);
         prop_assert!(whole.is_ok());

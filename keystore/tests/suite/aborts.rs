@@ -1,4 +1,4 @@
-//! Uploads that are listed and aborted.
+//! Lists and aborts of uploads.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,11 @@ on_both_stores!(
     an_abort_spares_stored_blobs_and_results,
 );
 
-/// Longer than anything here takes that works.
+/// Upper bound for every wait that must succeed.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Long enough for a step of a write or an abort.
-const A_WHILE: Duration = Duration::from_millis(300);
+/// Time that suffices for a step of a write or an abort.
+const STEP_TIME: Duration = Duration::from_millis(300);
 
 async fn eventually(what: &str, done: impl Fn() -> bool) {
     let begun = Instant::now();
@@ -69,7 +69,7 @@ async fn an_abort_gives_place_and_bytes_back_at_once(mut home: Home) {
     assert_eq!((first.committed_bytes, second.committed_bytes), (5000, 0));
     assert!(listed.contains(&first) && listed.contains(&second) && listed.len() == 2, "{listed:?}");
 
-    // Another tenant sees neither, and its aborts of these names change nothing.
+    // Another tenant sees neither upload, and its aborts of these ids change nothing.
     assert_eq!(keystore.list_uploads(&other_tenant(), None, 0).await.expect("a page").uploads, []);
     abort(&keystore, &other_tenant(), &first.id).await;
     assert_eq!(keystore.upload(&tenant(), &first.id).await, Ok(first.clone()));
@@ -82,9 +82,9 @@ async fn an_abort_gives_place_and_bytes_back_at_once(mut home: Home) {
     let gone = Error::UploadNotFound { id: first.id.clone() };
     assert_eq!(keystore.upload(&tenant(), &first.id).await, Err(gone.clone()));
     assert_eq!(keystore.append(&tenant(), &first.id, 0).await.err(), Some(gone));
-    // Both the place and the announced bytes are free.
+    // The place and the announced bytes are both free.
     home.upload(&keystore, &bytes[2]).await.expect("there is room");
-    // What was aborted can begin again, under the same name and from the first byte.
+    // An aborted upload can begin again, under its former id and from the first byte.
     abort(&keystore, &tenant(), &second.id).await;
     let again = home.begin(&keystore, &Digest::of(&bytes[0])).await.expect("there is room");
     assert_eq!((again.id, again.committed_bytes), (first.id, 0));
@@ -125,7 +125,8 @@ async fn an_abort_ends_the_writer_and_those_that_wait(home: Home) {
         .collect();
     abort(&keystore, &tenant(), &upload.id).await;
     assert!(home.staged_files().is_empty());
-    // Somebody who waits for its client's next bytes learns of it, and so does somebody who writes on.
+    // A writer that waits for its client's next bytes learns of the abort, and so does a writer
+    // that writes on.
     assert_eq!(timeout(DEADLINE, writer.ended()).await.expect("told without a byte"), gone);
     assert_eq!(writer.write(bytes.slice(300_000..)).await, Err(gone.clone()));
     assert_eq!(writer.finish().await, Err(gone.clone()));
@@ -149,7 +150,8 @@ async fn an_abort_that_meets_the_end_of_a_write_leaves_a_whole_blob_or_nothing(h
             abort(&keystore, &tenant(), &upload.id).await;
         }
         let writing = tokio::spawn(write_all(writer, bytes.clone()));
-        // The abort comes at another step of the write in each round: before the first, and after the last.
+        // Each round aborts at another step of the write: the first before the write, the last
+        // after it.
         for _ in 0..round * 8 {
             tokio::task::yield_now().await;
         }
@@ -186,20 +188,21 @@ async fn an_abort_spares_stored_blobs_and_results(mut home: Home) {
     assert_eq!(read(&keystore, &done.digest, 0).await.expect("there"), stored);
     assert!(keystore.upload(&tenant(), &done.id).await.expect("remembered").complete);
 
-    // A worker hands in a result. No client sees it, and no abort ends it, before its bytes come or in between.
+    // A worker hands in a result. No client sees the result, and no abort ends it, before its bytes
+    // arrive or in between.
     let bytes = list(50, 2);
     let result = keystore.begin_result(&tenant(), &Digest::of(&bytes)).await.expect("opened");
     abort(&keystore, &tenant(), &result.id).await;
     let mut writer = keystore.append_result(&tenant(), &result.id, 0).await.expect("it goes on");
     writer.write(bytes.slice(..5000)).await.expect("well formed");
     assert_eq!(names(&keystore).await, []);
-    // A client that begins the same blob does not make it the clients'.
+    // A client that begins the same blob does not turn the result into a client's upload.
     home.begin(&keystore, &Digest::of(&bytes)).await.expect("the one that is open");
     abort(&keystore, &tenant(), &result.id).await;
     writer.write(bytes.slice(5000..)).await.expect("it goes on");
     assert_eq!(writer.finish().await.expect("well formed").digest, Digest::of(&bytes));
 
-    // Nor does a result that a worker left unfinished take the place of a client's upload.
+    // A worker's unfinished result does not take the place of a client's upload either.
     keystore.begin_result(&tenant(), &Digest::of(&list(50, 3))).await.expect("opened");
     home.begin(&keystore, &Digest::of(&list(50, 4))).await.expect("the only place");
 }
@@ -227,15 +230,15 @@ async fn uploads_are_listed_page_by_page() {
         }
         assert_eq!((listed, pages), (begun.clone(), sizes));
     }
-    // A page whose last upload went meanwhile still says where to go on.
+    // A page whose last upload was removed meanwhile still determines where the next page begins.
     let first = keystore.list_uploads(&tenant(), None, 3).await.expect("a page").next.expect("more");
     abort(&keystore, &tenant(), &first).await;
     let rest = keystore.list_uploads(&tenant(), Some(&first), 3).await.expect("a page");
     assert_eq!(rest.uploads.into_iter().map(|upload| upload.id).collect::<Vec<_>>(), begun[3..6]);
 }
 
-/// Wherever a blob is on its way into the bucket, an abort does not wait for the bucket. Nor does it wait for the calls
-/// that clear away. The bucket keeps nothing once it answers again.
+/// An abort waits neither for the bucket, whatever request is in flight, nor for the calls that
+/// clear away. After the bucket answers again, it keeps nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_abort_does_not_wait_for_the_bucket_which_keeps_nothing() {
     let home = Home::s3().await;
@@ -267,7 +270,7 @@ async fn an_abort_does_not_wait_for_the_bucket_which_keeps_nothing() {
     home.upload(&keystore, &large).await.expect("it can begin again");
 }
 
-/// What an aborted upload has left on its way arrives after the same blob was sent again.
+/// A late request of an aborted upload arrives after the client has sent the blob again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blob_that_was_sent_again_stays_when_its_aborted_upload_is_cleared_away() {
     let home = Home::s3().await;
@@ -289,15 +292,16 @@ async fn a_blob_that_was_sent_again_stays_when_its_aborted_upload_is_cleared_awa
     let [first, second] = <[_; 2]>::try_from(writes).expect("two");
     assert_eq!(first.await.expect("no panic").expect_err("aborted").kind(), "UploadNotFound");
     timeout(DEADLINE, second).await.expect("it ends").expect("no panic").expect("stored");
-    // Long enough for a removal that should not be.
+    // Time that suffices for a wrong removal.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(read(&keystore, &digest, 0).await.expect("there"), bytes);
 }
 
-/// The abort comes when the bytes are in place, and before the row is written that makes them a blob.
+/// The abort arrives after the bytes are in place and before the blob's row is written.
 #[test]
 fn an_abort_between_a_blobs_bytes_and_its_row_leaves_nothing() {
-    // One thread for all that blocks: the test takes it, and so holds up the step that puts the bytes in place.
+    // The runtime has one blocking thread. The test occupies that thread, and so delays the step
+    // that puts the bytes in place.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
         let home = Home::local();
@@ -306,7 +310,7 @@ fn an_abort_between_a_blobs_bytes_and_its_row_leaves_nothing() {
         let digest = Digest::of(&bytes);
         let upload = home.begin(&keystore, &digest).await.expect("opened");
         let writer = keystore.append(&tenant(), &upload.id, 0).await.expect("a seat");
-        // The thread is the writer's until the last byte has come, and then the test's.
+        // The writer has the thread until its last byte arrives, and then the test has it.
         let (open, gate) = std::sync::mpsc::channel::<()>();
         let (reached, at_the_gate) = tokio::sync::oneshot::channel();
         let holding = tokio::task::spawn_blocking(move || {
@@ -315,10 +319,10 @@ fn an_abort_between_a_blobs_bytes_and_its_row_leaves_nothing() {
         });
         let writing = tokio::spawn(write_all(writer, bytes));
         timeout(DEADLINE, at_the_gate).await.expect("the last byte has come").expect("it is held");
-        tokio::time::sleep(A_WHILE).await;
+        tokio::time::sleep(STEP_TIME).await;
         let (aborter, id) = (keystore.clone(), upload.id.clone());
         let aborting = tokio::spawn(async move { abort(&aborter, &tenant(), &id).await });
-        tokio::time::sleep(A_WHILE).await;
+        tokio::time::sleep(STEP_TIME).await;
         assert!(!writing.is_finished() && !aborting.is_finished(), "both wait for the bytes");
         open.send(()).expect("it is held");
         holding.await.expect("no panic");
@@ -331,7 +335,8 @@ fn an_abort_between_a_blobs_bytes_and_its_row_leaves_nothing() {
     });
 }
 
-/// Callers that go away and come again leave one abort behind, however long the writer takes to end.
+/// Callers that go away and return leave a single abort behind, however long the writer takes to
+/// end.
 #[tokio::test]
 async fn repeated_aborts_of_one_upload_are_one_abort() {
     let home = Home::local();
@@ -348,7 +353,7 @@ async fn repeated_aborts_of_one_upload_are_one_abort() {
         let calls = (0..10).map(|_| keystore.abort_upload(&owner, &upload.id).boxed());
         timeout(Duration::from_millis(50), join_all(calls.collect::<Vec<_>>())).await.expect_err("they wait");
     }
-    // The database has a few of its own.
+    // The database has a few tasks of its own.
     eventually("the calls left one task", || tasks() <= before + 4).await;
     let last = keystore.abort_upload(&owner, &upload.id);
     let (paused, aborted) =
@@ -356,7 +361,7 @@ async fn repeated_aborts_of_one_upload_are_one_abort() {
     assert_eq!((paused, aborted), (Ok(5000), Ok(())));
     assert_eq!(names(&keystore).await, []);
     assert!(home.staged_files().is_empty());
-    // A later abort is one of its own, and ends the upload that has begun again.
+    // A later abort is a new abort, and ends the upload that has begun again.
     home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened");
     abort(&keystore, &tenant(), &upload.id).await;
     assert_eq!(names(&keystore).await, []);

@@ -1,4 +1,4 @@
-//! A real process, killed in the middle of an upload.
+//! A child process that is killed in the middle of an upload.
 
 use std::{
     io::{BufRead, BufReader},
@@ -21,7 +21,8 @@ fn blob() -> Bytes {
     list(8_000, 1)
 }
 
-/// The child: uploads for ever and says after each chunk how much it has handed over. Does nothing in a usual run.
+/// The child: uploads the blob, and prints the number of bytes handed over after each chunk. In a
+/// usual test run it does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_that_uploads() {
     let Some(root) = std::env::var_os(CHILD) else { return };
@@ -50,7 +51,7 @@ async fn kill_9_costs_at_most_a_chunk_and_the_window() {
     home.limits.window_bytes = WINDOW_BYTES;
     let bytes = blob();
     let mut kills = 0;
-    // Further on each time; one child after the other goes on where the last one was killed.
+    // Each kill comes later, and each child continues where the previous child was killed.
     for kill_at in [200_000, 3_000_000, 8_000_000, 15_000_000] {
         let sent = upload_until(home.root(), kill_at);
         let keystore = home.open().await;
@@ -68,7 +69,8 @@ async fn kill_9_costs_at_most_a_chunk_and_the_window() {
     assert!(home.staged_files().is_empty());
 }
 
-/// Starts a child, kills it when it has handed over `kill_at` bytes, and returns how many it said in the end.
+/// Starts a child, kills it after it has handed over `kill_at` bytes, and returns the last number
+/// that it printed.
 fn upload_until(root: &std::path::Path, kill_at: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "crash::child_that_uploads", "--nocapture", "--test-threads=1"])
@@ -78,7 +80,7 @@ fn upload_until(root: &std::path::Path, kill_at: u64) -> u64 {
         .expect("the child starts");
     let mut killed = false;
     let mut sent = 0;
-    // Reads on after the kill: what was said before it counts.
+    // Reading continues after the kill, because lines from before the kill count.
     for line in BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok) {
         assert_ne!(line, "finished", "the child was too fast to be killed");
         if let Some(bytes) = line.strip_prefix("sent ") {

@@ -1,4 +1,4 @@
-//! Bytes that change or vanish at rest, and what a dead process leaves behind.
+//! Bytes that change or vanish at rest, and leftovers of a dead process.
 
 use cloakwork_keystore::{Digest, Error, KeyState};
 
@@ -30,7 +30,7 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
             Ok(stream) => collect(stream).await,
             Err(error) => Err(error),
         };
-        // An S3 client may itself notice that there is less than there should be.
+        // An S3 client may itself notice missing bytes.
         let found = found.expect_err("damaged");
         assert!(matches!(&*found.kind(), "BlobDamaged" | "StorageFailed"), "{found}");
         assert_ne!(keystore.is_intact(&tenant(), &digests[0]).await, Ok(true));
@@ -59,7 +59,8 @@ async fn orphans_are_removed_at_the_start(home: Home) {
     let mut writer = keystore.append(&tenant(), &open.id, 0).await.expect("opened");
     writer.write(list(5, 2).slice(..500)).await.expect("well formed");
     writer.pause().await.expect("kept");
-    // A commit that got as far as the bytes, one that did not get that far, and uploads that nobody knows.
+    // Leftovers: a commit with bytes and no row, a commit before its rename, and files of unknown
+    // uploads.
     let orphan = home.blob_file(&Digest::of(b"orphan"));
     let half = home.blob_file(&kept).with_extension("new");
     std::fs::create_dir_all(orphan.parent().expect("a directory")).expect("a directory");

@@ -1,4 +1,5 @@
-//! One writer: batches are whole or nothing, and whoever gives up half-way leaves nothing behind.
+//! The single writer: batches are applied whole or not at all, and a cancelled writer leaves
+//! nothing behind.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ fn insert(batch: &mut Batch, name: &str, value: Option<i64>) {
 async fn every_statement_gets_its_own_values() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
-    // More than are kept prepared, and more values than a statement could number.
+    // More statements than stay prepared, and more values than one statement could number.
     let fill = |batch: &mut Batch| {
         (0..20_000).for_each(|index| insert(batch, &format!("{index:05}"), Some(index).filter(|index| index % 3 > 0)));
         batch.push("DELETE FROM pairs WHERE name = $1").bind("00007");
@@ -76,7 +77,7 @@ async fn a_transaction_that_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_given_up_is_whole_or_nothing() {
+async fn a_cancelled_batch_is_applied_whole_or_not_at_all() {
     const STATEMENTS: usize = 200;
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
@@ -85,7 +86,7 @@ async fn a_batch_that_is_given_up_is_whole_or_nothing() {
         let fill = |batch: &mut Batch| {
             (0..STATEMENTS).for_each(|index| insert(batch, &format!("{round} {index}"), None));
         };
-        // Given up sooner or later on its way.
+        // Each round cancels the batch at a later point.
         let patience = Duration::from_micros(100 * round);
         whole += usize::from(tokio::time::timeout(patience, database.apply(PowerFailure, fill)).await.is_ok());
         let fill = |batch: &mut Batch| insert(batch, &format!("after {round}"), None);
@@ -99,13 +100,13 @@ async fn a_batch_that_is_given_up_is_whole_or_nothing() {
         assert!(count == 0 || count == STATEMENTS, "{count} of {STATEMENTS} statements of round {round}");
         durable += usize::from(count == STATEMENTS);
     }
-    // One that was given up may have become durable all the same, but what was reported is.
+    // A cancelled batch may have become durable. A batch that was reported must be durable.
     assert!(durable >= whole, "{durable} durable, {whole} reported");
     assert_eq!(names.iter().filter(|name| name.starts_with("after")).count(), 40);
 }
 
 #[tokio::test]
-async fn nothing_is_written_after_the_end() {
+async fn writes_after_close_fail() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     database.close().await;
@@ -113,9 +114,9 @@ async fn nothing_is_written_after_the_end() {
     assert!(database.apply(PowerFailure, |batch| insert(batch, "late", None)).await.is_err());
 }
 
-/// In write-ahead mode a commit waits for the disk at level 2, and at level 1 it does not.
+/// In write-ahead mode, a commit at level 2 waits for the disk, and a commit at level 1 does not.
 #[tokio::test]
-async fn only_what_must_survive_a_power_failure_waits_for_the_disk() {
+async fn only_commits_that_survive_a_power_failure_wait_for_the_disk() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     let level = "INSERT INTO pairs (name, value) SELECT $1, synchronous FROM pragma_synchronous";
@@ -126,7 +127,7 @@ async fn only_what_must_survive_a_power_failure_waits_for_the_disk() {
         database.apply(survival, fill).await.expect("the database answers");
         expected.push((name, Some(if survival == PowerFailure { 2 } else { 1 })));
     }
-    // A transaction of its own always does.
+    // A transaction always waits for the disk.
     let mut write = database.write().await.expect("the database answers");
     sqlx::query(level).bind("own").execute(&mut *write).await.expect("the database answers");
     write.commit().await.expect("the database answers");

@@ -10,11 +10,11 @@ use crate::{
     objects::list,
 };
 
-/// A small file system in memory, unmounted when dropped.
+/// A small file system in memory, unmounted on drop.
 struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    /// `None` where this user may not mount.
+    /// Returns `None` if this user may not mount.
     fn mount(path: &'a Path) -> Option<Self> {
         let arguments = ["-t", "tmpfs", "-o", "size=8m", "cloakwork-test"];
         let mounted = Command::new("mount").args(arguments).arg(path).output().is_ok_and(|out| out.status.success());
@@ -24,13 +24,13 @@ impl<'a> SmallDisk<'a> {
 
 impl Drop for SmallDisk<'_> {
     fn drop(&mut self) {
-        // Lazily: the database may still be open when a test fails.
+        // The unmount is lazy, because the database may still be open when a test fails.
         let _ = Command::new("umount").arg("-l").arg(self.0).status();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_stops_uploads_and_nothing_else() {
+async fn a_full_disk_stops_only_uploads() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_owned();
     let Some(_disk) = SmallDisk::mount(&path) else {
@@ -45,7 +45,7 @@ async fn a_full_disk_stops_uploads_and_nothing_else() {
     let large = list(3_100, 2);
     let digest = Digest::of(&large);
     assert_eq!(home.upload(&keystore, &large).await, Err(Error::StorageFull));
-    // What is there can be read and looked up, and so can the upload.
+    // The stored blob can be read and looked up, and so can the upload.
     assert_eq!(read(&keystore, &kept, 0).await.expect("there"), small);
     keystore.blob(&tenant(), &kept).await.expect("there");
     assert!(keystore.list_keys(&tenant(), None, 0).await.expect("listed").keys.is_empty());
@@ -53,7 +53,7 @@ async fn a_full_disk_stops_uploads_and_nothing_else() {
     fill(&filler);
     assert_eq!(read(&keystore, &kept, 7).await.expect("there"), small.slice(7..));
     assert_eq!(keystore.put(&tenant(), list(500, 3), None).await, Err(Error::StorageFull));
-    // With space again it goes on by itself, where it was.
+    // With free space again, the upload continues where it was, without a repair.
     std::fs::remove_file(&filler).expect("there");
     keystore.delete(&tenant(), &kept).await.expect("free");
     let upload = home.begin(&keystore, &digest).await.expect("open");

@@ -1,4 +1,4 @@
-//! A keystore of its own for each test, and what tests do with it all the time.
+//! A separate keystore for each test, and helpers that many tests use.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ use s3s::{
 };
 use tokio::sync::watch;
 
-/// Directories, a clock and options. Opening it twice in a row is a restart.
+/// Directories, clock and options of a keystore. Opening the keystore a second time is a restart.
 pub(crate) struct Home {
     directory: tempfile::TempDir,
     store: StoreOptions,
@@ -38,27 +38,27 @@ pub(crate) struct Home {
     gate: Gate,
 }
 
-/// Holds up calls of some kinds in the S3 server of a home.
+/// Holds back calls of some kinds in the S3 server of a home.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
     closed: Arc<watch::Sender<&'static [&'static str]>>,
-    /// Kinds of the calls that have come since the gate was closed.
+    /// Kinds of the calls that have arrived since the gate was closed.
     come: Arc<watch::Sender<Vec<String>>>,
 }
 
 impl Gate {
-    /// Lets no calls of these kinds through from now on.
+    /// Holds back all calls of these kinds from now on.
     pub(crate) fn close(&self, calls: &'static [&'static str]) {
         self.closed.send_replace(calls);
         self.come.send_replace(Vec::new());
     }
 
-    /// Lets through what has been held up, and all that comes.
+    /// Lets through the held calls and all later calls.
     pub(crate) fn open(&self) {
         self.closed.send_replace(&[]);
     }
 
-    /// Returns once so many calls of a kind have come since the gate was closed.
+    /// Returns after `times` calls of a kind have arrived since the gate was closed.
     pub(crate) async fn reached(&self, call: &str, times: usize) {
         let mut come = self.come.subscribe();
         let enough = |come: &Vec<String>| come.iter().filter(|come| *come == call).count() >= times;
@@ -83,7 +83,7 @@ impl Home {
         Self::new(directory, StoreOptions::Local(bytes_at.clone()), bytes_at)
     }
 
-    /// With a server of its own, on loopback, that keeps its buckets in this home.
+    /// A home with an S3 server of its own on loopback, whose buckets lie in this home.
     pub(crate) async fn s3() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let bytes_at = directory.path().join("s3");
@@ -119,7 +119,7 @@ impl Home {
         home
     }
 
-    /// In a directory that a test made itself.
+    /// A home in a directory that the test made itself.
     pub(crate) fn at(directory: tempfile::TempDir) -> Self {
         let bytes_at = directory.path().join("blobs");
         Self::new(directory, StoreOptions::Local(bytes_at.clone()), bytes_at)
@@ -148,12 +148,12 @@ impl Home {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the clock by `time` and at most one more second.
     pub(crate) fn wait(&self, time: Duration) {
         self.ahead_s.fetch_add(time.as_secs() + 1, Ordering::SeqCst);
     }
 
-    /// A request id that was not used yet.
+    /// A fresh request id.
     pub(crate) fn request(&self) -> RequestId {
         u128::from(self.requests.fetch_add(1, Ordering::SeqCst)).to_le_bytes()
     }
@@ -162,7 +162,7 @@ impl Home {
         keystore.begin_upload(&tenant(), &self.request(), digest).await
     }
 
-    /// A whole upload in pieces of 64 KiB.
+    /// Performs a whole upload in pieces of 64 KiB.
     pub(crate) async fn upload(&self, keystore: &Keystore, bytes: &Bytes) -> Result<BlobInfo, Error> {
         let upload = self.begin(keystore, &Digest::of(bytes)).await?;
         let offset = upload.committed_bytes.min(bytes.len() as u64);
@@ -173,20 +173,21 @@ impl Home {
         writer.finish().await
     }
 
-    /// Files of uploads on their way.
+    /// Files of uploads in progress.
     pub(crate) fn staged_files(&self) -> Vec<PathBuf> {
         files_below(&self.directory.path().join("staging"))
     }
 
-    /// What holds up calls to the bucket.
+    /// The gate that holds back calls to the bucket.
     pub(crate) fn gate(&self) -> &Gate {
         &self.gate
     }
 
-    /// Files in the root of the S3 server, where it keeps what it has of unfinished multi-part uploads.
+    /// Files of unfinished multi-part uploads, which the S3 server keeps in its root.
     pub(crate) fn unfinished_parts(&self) -> Vec<PathBuf> {
         let root = std::fs::read_dir(self.directory.path().join("s3")).expect("a home of S3");
-        // The server also keeps notes on stored objects there, which it never removes. Their names have no upload.
+        // The server also keeps notes on stored objects there, and never removes the notes. The
+        // name of a note contains no upload.
         let is_note =
             |path: &PathBuf| path.extension() == Some("json".as_ref()) && !path.to_string_lossy().contains(".upload-");
         root.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file() && !is_note(path)).collect()
@@ -228,7 +229,7 @@ pub(crate) async fn collect(stream: cloakwork_keystore::ByteStream) -> Result<By
     Ok(all.await?.freeze())
 }
 
-/// More than any test needs that does not set its own.
+/// Limits that suffice for all tests that do not set their own.
 fn limits() -> Limits {
     Limits {
         window_bytes: 8 << 20,
@@ -251,7 +252,7 @@ fn limits() -> Limits {
     }
 }
 
-/// Names the variant of an error, for tests that do not care what is in it.
+/// Names the variant of an error, for tests that ignore its content.
 pub(crate) trait Kind {
     fn kind(&self) -> String;
 }

@@ -38,7 +38,7 @@ async fn a_key_grows_part_by_part() {
     assert_eq!((key.key_id, key.state, key.parts.len()), (KEY, KeyState::Active, 2));
     assert!(key.complete_sets().is_empty());
     assert_eq!(key.parts_for(one), Err(Error::KeyIncomplete { key_id: KEY, set: one.name }));
-    // The same request again, and the same id for another one.
+    // The request is repeated, and its id is then used for another request.
     assert_eq!(keystore.register_key(&tenant(), &request, &digests[..2]).await.expect("parts"), key);
     let reused = keystore.register_key(&tenant(), &request, &digests[..3]).await;
     assert_eq!(reused, Err(Error::RequestIdReused));
@@ -49,7 +49,7 @@ async fn a_key_grows_part_by_part() {
     assert_eq!(keystore.active_key(&tenant(), KEY).await.as_ref(), Ok(&key));
     assert_eq!(key.parts_for(one), Ok(vec![digests[2], digests[1]]), "what bootstraps need");
     assert_eq!(keystore.delete(&tenant(), &digests[1]).await.expect_err("a part").kind(), "BlobInUse");
-    // With the parts of an existing key, that key.
+    // Registering the parts of an existing key returns that key.
     let again = keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
     assert_eq!(again, key);
     assert_eq!(home.open().await.key(&tenant(), KEY).await.expect("durable"), key);
@@ -65,7 +65,7 @@ async fn a_key_may_have_the_parts_of_a_companion() {
     let digests = upload_all(&home, &keystore, &blobs).await;
     let key = keystore.register_key(&tenant(), &home.request(), &digests[..3]).await.expect("parts");
     assert_eq!(key.companion_parts_for(one), [], "half of them are none");
-    // With a part of another client's.
+    // A part made under another client's key.
     let strange = upload_all(&home, &keystore, &[bootstrap_key(companion, KeyId([8; 16]), 1)]).await;
     let refused = keystore.add_parts(&tenant(), &home.request(), KEY, &strange).await.expect_err("another key");
     assert_eq!(refused.kind(), "KeyPartsDiffer");
@@ -76,7 +76,7 @@ async fn a_key_may_have_the_parts_of_a_companion() {
 }
 
 #[tokio::test]
-async fn parts_of_a_ckks_key_are_told_apart_by_what_they_are_for() {
+async fn parts_of_a_ckks_key_are_distinguished_by_purpose() {
     let home = Home::local();
     let keystore = home.open().await;
     let rotation = Purpose::Move { power: 5 };
@@ -99,7 +99,8 @@ async fn parts_of_a_ckks_key_are_told_apart_by_what_they_are_for() {
     let parts = key.vector_parts(set);
     assert_eq!(parts.iter().map(|(shape, _)| *shape).collect::<Vec<_>>(), shapes);
     assert!(parts.contains(&(KeyShape { purpose: Purpose::ToDense, level: 1 }, digests[0])));
-    // Two for one purpose, be they of different levels: nobody could say which one counts.
+    // Two parts for one purpose are refused even at different levels, because the choice would be
+    // ambiguous.
     let double = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[6..]).await.expect_err("two of them");
     assert!(double.kind() == "KeyPartsDiffer" && double.to_string().contains("X to X^5"), "{double}");
     assert_eq!(home.open().await.key(&tenant(), KEY).await.expect("durable"), key);
@@ -143,7 +144,7 @@ async fn parts_that_do_not_fit_are_refused_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_goes_when_its_last_job_has_ended() {
+async fn a_deleted_key_is_purged_after_its_last_job() {
     let home = Home::local();
     let keystore = home.open().await;
     let blobs = [bootstrap_key(toy(), KEY, 1), key_switch_key(toy(), KEY, 1)];
@@ -175,7 +176,7 @@ async fn keys_are_listed_page_by_page() {
     }
     let (mut names, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
-        // More than the limit allows.
+        // The requested page is larger than the limit.
         let page = keystore.list_keys(&tenant(), after, 1000).await.expect("listed");
         assert!(page.keys.len() <= 2);
         names.extend(page.keys.iter().map(|key| key.key_id.0[0]));

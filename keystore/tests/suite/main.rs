@@ -1,8 +1,9 @@
-//! The keystore against real files, a real database, real processes and an S3-compatible server.
+//! Tests of the keystore with real files, a real database, real processes and an S3-compatible
+//! server.
 
 #![forbid(unsafe_code)]
 
-/// Runs each of some tests on a local directory and on an S3-compatible store.
+/// Runs each of the named tests on a local directory and on an S3-compatible store.
 macro_rules! on_both_stores {
     ($($name:ident),* $(,)?) => {
         mod local {

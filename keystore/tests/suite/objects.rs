@@ -1,4 +1,4 @@
-//! Well-formed blobs, made with the envelope alone.
+//! Well-formed blobs, made with the envelope code alone.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ pub(crate) fn set(name: &str) -> &'static ParameterSet {
     table::by_name(name).expect("a row")
 }
 
-/// A set whose keys are small and whose lists are not.
+/// A set with small keys and large lists.
 pub(crate) fn toy() -> &'static ParameterSet {
     set("TOY_MESSAGE_2_CARRY_2")
 }
@@ -27,7 +27,7 @@ pub(crate) fn served() -> &'static ParameterSet {
     set("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128")
 }
 
-/// An object of arbitrary words; different `salt`, different bytes.
+/// An object of arbitrary words. A different `salt` gives different bytes.
 pub(crate) fn object(kind: ObjectKind, set: &'static ParameterSet, key_id: KeyId, count: u32, salt: u64) -> Bytes {
     let layout = Layout::of(kind, set, &[count, 0, 0, 0, 0, 0, 0, 0]).expect("the set has the kind");
     let mut dimensions = [0; 8];
@@ -48,7 +48,7 @@ pub(crate) fn object(kind: ObjectKind, set: &'static ParameterSet, key_id: KeyId
     out.finish().expect("memory").into()
 }
 
-/// A list of about 2 KB for each ciphertext.
+/// A list with about 2 KB for each ciphertext.
 pub(crate) fn list(count: u32, salt: u64) -> Bytes {
     object(ObjectKind::LweList, toy(), KEY, count, salt)
 }
@@ -74,7 +74,7 @@ pub(crate) fn ckks_part(purpose: Purpose, level: usize, salt: u64) -> Bytes {
     out.finish().expect("memory").into()
 }
 
-/// What a client key file begins with, and something behind it.
+/// The beginning of a client key file, followed by arbitrary bytes.
 pub(crate) fn client_key() -> Vec<u8> {
     let mut bytes = list(3, 99).to_vec();
     bytes[10..12].copy_from_slice(&ObjectKind::ClientKey.number().to_le_bytes());

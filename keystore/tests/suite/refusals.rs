@@ -1,4 +1,4 @@
-//! What must not get in, and that nothing of it stays.
+//! Refusals of bad blobs, and the removal of all their bytes.
 
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error};
@@ -55,7 +55,8 @@ async fn nothing_of_a_refused_blob_stays(mut home: Home) {
     home.upload(&keystore, &good).await.expect("well formed");
 }
 
-/// Not a byte of a secret key reaches the disk, however it is cut, and the refusal comes with its header.
+/// No byte of a secret key reaches the disk, however the upload is split, and the refusal comes
+/// with the header.
 #[tokio::test]
 async fn a_secret_key_is_refused_with_its_header() {
     let home = Home::local();
@@ -66,11 +67,11 @@ async fn a_secret_key_is_refused_with_its_header() {
         let upload = home.begin(&keystore, &digest).await.expect("opened");
         let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
         writer.write(bytes.slice(..cut)).await.expect("nothing to be seen yet");
-        // What is less than a header is not kept.
+        // Less than a header is not kept.
         assert_eq!(writer.pause().await, Ok(0));
         let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
         writer.write(bytes.slice(..112)).await.expect("handed over");
-        // No more than the header has come, and the connection just ends.
+        // Only the header has arrived, and then the connection ends.
         let ended = writer.pause().await;
         assert_eq!(ended, Err(Error::SecretKeyRejected));
         assert!(home.staged_files().is_empty());
@@ -78,7 +79,7 @@ async fn a_secret_key_is_refused_with_its_header() {
 }
 
 #[tokio::test]
-async fn a_lie_about_the_size_costs_nothing() {
+async fn a_wrong_announced_size_is_refused_early() {
     let mut home = Home::local();
     home.limits.list_bytes = 1 << 20;
     home.allow_weak_sets = false;
@@ -86,7 +87,8 @@ async fn a_lie_about_the_size_costs_nothing() {
     let bytes = list(40, 1);
     let huge = Digest { size_bytes: 1 << 50, ..Digest::of(&bytes) };
     assert_eq!(home.begin(&keystore, &huge).await.expect_err("too large").kind(), "BlobTooLarge");
-    // Announced small, sent large: refused by the header, and before the announced size is passed.
+    // A large blob under a small announced size is refused by its header, before the announced size
+    // is exceeded.
     let small = Digest { size_bytes: 500, ..Digest::of(&bytes) };
     let upload = home.begin(&keystore, &small).await.expect("opened");
     let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");

@@ -1,4 +1,4 @@
-//! Interruptions: whatever breaks off where, the blob is the same.
+//! Interrupted uploads: every interruption leads to the same blob.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     objects::list,
 };
 
-/// What happens between two pieces.
+/// Event between two pieces.
 #[derive(Clone, Copy, Debug)]
 enum Break {
     Nothing,
@@ -31,7 +31,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn chunks_and_interruptions_do_not_matter(count in 1u32..150, window in 200u32..100_000, plan in plan()) {
+    fn any_interruptions_give_the_same_blob(count in 1u32..150, window in 200u32..100_000, plan in plan()) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
         runtime.block_on(follow(count, window, plan));
     }
@@ -54,7 +54,7 @@ async fn follow(count: u32, window: u32, plan: Vec<(usize, Break)>) {
             Break::Nothing => continue,
             Break::Pause => {
                 let kept = writer.pause().await.expect("kept");
-                // All of it, unless not even the header was there.
+                // All bytes are kept, unless even the header was incomplete.
                 assert!(kept == sent as u64 || (kept == 0 && sent < 112), "{kept} of {sent}");
             }
             Break::Drop => drop(writer),
@@ -63,7 +63,7 @@ async fn follow(count: u32, window: u32, plan: Vec<(usize, Break)>) {
                 keystore = home.open().await;
             }
         }
-        // A dropped writer's thread may still be taking what is in its window.
+        // The thread of a dropped writer may still take bytes from its window.
         sent = loop {
             let offset = keystore.upload(&tenant(), &id).await.expect("open").committed_bytes;
             match keystore.append(&tenant(), &id, offset).await {
@@ -99,7 +99,7 @@ async fn a_wrong_offset_names_the_right_one() {
 }
 
 #[tokio::test]
-async fn finishing_too_early_or_with_damage_starts_again() {
+async fn an_early_or_damaged_finish_discards_the_bytes() {
     let home = Home::local();
     let keystore = home.open().await;
     let bytes = list(50, 1);
@@ -114,7 +114,7 @@ async fn finishing_too_early_or_with_damage_starts_again() {
     assert_eq!(keystore.upload(&tenant(), &id).await.expect("still open").committed_bytes, 0);
     assert!(home.staged_files().is_empty());
     home.upload(&keystore, &bytes).await.expect("well formed");
-    // Too early: refused, and gone.
+    // Finishing too early is refused, and the upload is removed.
     let bytes = list(50, 2);
     let id = home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened").id;
     let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
@@ -125,7 +125,7 @@ async fn finishing_too_early_or_with_damage_starts_again() {
 }
 
 #[tokio::test]
-async fn an_upload_that_nobody_goes_on_with_expires() {
+async fn an_upload_without_a_writer_expires() {
     let home = Home::local();
     let keystore = home.open().await;
     let bytes = list(50, 1);
@@ -133,10 +133,11 @@ async fn an_upload_that_nobody_goes_on_with_expires() {
     let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
     writer.write(bytes.slice(..5000)).await.expect("well formed");
     home.wait(home.limits.upload_expiry + Duration::from_secs(1));
-    // Not while somebody writes.
+    // An upload with a writer does not expire.
     assert_eq!(keystore.sweep().await.expect("swept").uploads, 0);
     writer.pause().await.expect("kept");
-    // Nor as soon as nobody does: the time runs from then.
+    // The upload does not expire right after its writer either: the time runs from the writer's
+    // end.
     assert_eq!(keystore.sweep().await.expect("swept").uploads, 0);
     assert_eq!(keystore.upload(&tenant(), &id).await.expect("still open").committed_bytes, 5000);
     home.wait(home.limits.upload_expiry + Duration::from_secs(1));

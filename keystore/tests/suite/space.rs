@@ -1,4 +1,4 @@
-//! Limits: quota, numbers of uploads, eviction and what is safe from it.
+//! Limits: quota, numbers of uploads, eviction, and protection from eviction.
 
 use std::{
     task::Poll,
@@ -12,7 +12,7 @@ use crate::{
     objects::{KEY, bootstrap_key, list, toy},
 };
 
-on_both_stores!(what_is_pinned_stays_and_the_oldest_of_the_rest_goes);
+on_both_stores!(pinned_blobs_stay_and_the_oldest_unpinned_blob_is_evicted);
 
 const JOB: [u8; 16] = [1; 16];
 
@@ -20,7 +20,7 @@ fn pin(holder: [u8; 16]) -> Pin {
     Pin { holder, until: None }
 }
 
-async fn what_is_pinned_stays_and_the_oldest_of_the_rest_goes(mut home: Home) {
+async fn pinned_blobs_stay_and_the_oldest_unpinned_blob_is_evicted(mut home: Home) {
     let blobs: Vec<_> = (0..6).map(|salt| list(50, salt)).collect();
     let size = blobs[0].len() as u64;
     home.limits.unpinned_bytes = 3 * size;
@@ -31,14 +31,14 @@ async fn what_is_pinned_stays_and_the_oldest_of_the_rest_goes(mut home: Home) {
         digests.push(home.upload(&keystore, bytes).await.expect("well formed").digest);
         home.wait(Duration::from_secs(100));
     }
-    // All are recent: nothing may go yet, and a fourth one has to wait.
+    // All blobs are recent, so none may be evicted yet, and a fourth blob is refused.
     let full = home.upload(&keystore, &blobs[3]).await;
     assert_eq!(full, Err(Error::CiphertextSpaceFull { limit: 3 * size }));
     // A result that is pinned from the start does not need the space.
     digests.push(keystore.put(&tenant(), blobs[3].clone(), Some(pin(JOB))).await.expect("well formed").digest);
     keystore.pin(&tenant(), &digests[..1], &pin(JOB)).await.expect("there");
     home.wait(home.limits.keep);
-    // Asking for one keeps it.
+    // A query for a blob keeps it from eviction.
     assert_eq!(keystore.find_missing(&tenant(), &digests[1..2]).await.expect("asked"), []);
     for bytes in &blobs[4..] {
         digests.push(home.upload(&keystore, bytes).await.expect("well formed").digest);
@@ -48,7 +48,7 @@ async fn what_is_pinned_stays_and_the_oldest_of_the_rest_goes(mut home: Home) {
     assert_eq!(read(&keystore, &digests[0], 0).await.expect("pinned"), blobs[0]);
     assert_eq!(keystore.delete(&tenant(), &digests[0]).await.expect_err("pinned").kind(), "BlobInUse");
     assert_eq!(home.blob_files().len(), 6);
-    // The job ends: two more count, and two have to go.
+    // The job ends: two more blobs count, and two are evicted.
     keystore.unpin(&JOB).await.expect("released");
     home.wait(home.limits.keep);
     assert_eq!(keystore.sweep().await.expect("swept").blobs, 2);
@@ -57,7 +57,7 @@ async fn what_is_pinned_stays_and_the_oldest_of_the_rest_goes(mut home: Home) {
 }
 
 #[tokio::test]
-async fn pins_last_over_a_restart_and_end_in_time() {
+async fn pins_survive_a_restart_and_expire() {
     let home = Home::local();
     let keystore = home.open().await;
     let digest = home.upload(&keystore, &list(5, 1)).await.expect("well formed").digest;
@@ -72,7 +72,7 @@ async fn pins_last_over_a_restart_and_end_in_time() {
     keystore.pin(&tenant(), &[other], &Pin { holder: [3; 16], until }).await.expect("there");
     let keystore = home.open().await;
     keystore.pin(&tenant(), &[other], &Pin { holder: [4; 16], until }).await.expect("there");
-    // Only the second job is still alive, and the third one's pin is kept for its time.
+    // Only the second job is still alive, and the third holder's pin lasts until its expiry.
     keystore.retain_holders(&[[2; 16], [3; 16]]).await.expect("released");
     assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").kind(), "BlobInUse");
     keystore.unpin(&[2; 16]).await.expect("released");
@@ -80,7 +80,7 @@ async fn pins_last_over_a_restart_and_end_in_time() {
     assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").kind(), "BlobInUse");
     home.wait(Duration::from_secs(1000));
     keystore.delete(&tenant(), &other).await.expect("free");
-    // With an end or without, what nobody is known to need goes.
+    // Pins of holders that are not retained are released, with or without an expiry.
     let third = home.upload(&keystore, &list(5, 3)).await.expect("well formed").digest;
     let until = Some(SystemTime::now() + Duration::from_secs(100_000));
     keystore.pin(&tenant(), &[third], &Pin { holder: [5; 16], until }).await.expect("there");
@@ -91,10 +91,10 @@ async fn pins_last_over_a_restart_and_end_in_time() {
     keystore.delete(&tenant(), &third).await.expect("free");
 }
 
-/// A call that pins may be broken off at any point; whoever cleans up after it leaves no pin behind, not even one whose
-/// commit was on the way.
+/// A call that pins may be cancelled at any point. The release after it leaves no pin behind, not
+/// even a pin whose commit was in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pin_that_is_broken_off_is_released_wherever_it_was() {
+async fn a_cancelled_pin_is_released_at_every_stage() {
     let home = Home::local();
     let keystore = home.open().await;
     let bytes = list(5, 1);
@@ -124,7 +124,7 @@ async fn a_pin_that_is_broken_off_is_released_wherever_it_was() {
 }
 
 #[tokio::test]
-async fn the_quota_counts_what_is_announced() {
+async fn the_quota_counts_announced_bytes() {
     let mut home = Home::local();
     let bytes = [list(50, 1), list(50, 2), list(50, 3)];
     let size = bytes[0].len() as u64;
@@ -137,13 +137,13 @@ async fn the_quota_counts_what_is_announced() {
     let error = keystore.put(&tenant(), bytes[2].clone(), None).await.expect_err("too much");
     assert_eq!(error.kind(), "QuotaExceeded");
     assert_eq!(home.blob_files().len(), 1, "nothing stays of what was refused");
-    // Each tenant has its own, and what is deleted is free again.
+    // Each tenant has its own quota, and deleted bytes are free again.
     keystore.put(&other_tenant(), bytes[2].clone(), None).await.expect("fits");
     keystore.delete(&tenant(), &Digest::of(&bytes[0])).await.expect("free");
     home.upload(&keystore, &bytes[2]).await.expect("fits");
 }
 
-/// Whoever fills the space and renews all of it without end holds nobody up but itself.
+/// A tenant that fills the space and renews all of its blobs without end blocks only itself.
 #[tokio::test]
 async fn a_tenant_that_fills_the_space_does_not_shut_out_another() {
     let mut home = Home::local();
@@ -157,13 +157,14 @@ async fn a_tenant_that_fills_the_space_does_not_shut_out_another() {
         home.wait(Duration::from_secs(1));
     }
     assert_eq!(keystore.find_missing(&tenant(), &greedy).await.expect("asked"), []);
-    // An even share is two of four.
+    // An even share is two blobs of four.
     for bytes in &blobs[3..] {
         keystore.put(&other_tenant(), bytes.clone(), None).await.expect("within an even share");
     }
     let theirs = [Digest::of(&blobs[3]), Digest::of(&blobs[4])];
     assert_eq!(keystore.find_missing(&tenant(), &greedy).await.expect("asked"), greedy[..2], "the oldest go");
-    // Both have their share now: whoever wants more has to give up its own, and what is kept is not given.
+    // Both tenants now have an even share. More space for a tenant must come from its own blobs,
+    // and kept blobs stay.
     let more = keystore.put(&tenant(), blobs[0].clone(), None).await;
     assert_eq!(more, Err(Error::CiphertextSpaceFull { limit: 4 * size }));
     let more = keystore.put(&other_tenant(), blobs[0].clone(), None).await;
@@ -174,7 +175,8 @@ async fn a_tenant_that_fills_the_space_does_not_shut_out_another() {
     assert_eq!(keystore.find_missing(&other_tenant(), &theirs).await.expect("asked"), []);
 }
 
-/// One tenant gives what it can, the next has nothing that may go: what was given is gone from the disk as well.
+/// The first tenant gives what it can, and the second has nothing to evict. The evicted bytes must
+/// also be gone from the disk.
 #[tokio::test]
 async fn a_sweep_that_makes_too_little_room_removes_what_it_evicted() {
     let mut home = Home::local();
@@ -182,7 +184,7 @@ async fn a_sweep_that_makes_too_little_room_removes_what_it_evicted() {
     let size = blobs[0].len() as u64;
     home.limits.unpinned_bytes = size;
     let keystore = home.open().await;
-    // Pinned, so that they need no space yet.
+    // The blobs are pinned, so they need no space yet.
     for bytes in &blobs[..5] {
         keystore.put(&tenant(), bytes.clone(), Some(pin(JOB))).await.expect("well formed");
     }
@@ -191,7 +193,7 @@ async fn a_sweep_that_makes_too_little_room_removes_what_it_evicted() {
         keystore.put(&other_tenant(), bytes.clone(), Some(pin(JOB))).await.expect("well formed");
     }
     keystore.unpin(&JOB).await.expect("released");
-    // The first tenant gives until the other has more, and all that the other has is too recent.
+    // The first tenant gives until the second has more, and all blobs of the second are too recent.
     assert_eq!(keystore.sweep().await.expect("swept").blobs, 3);
     let recent: Vec<_> = blobs[5..].iter().map(|bytes| Digest::of(bytes)).collect();
     assert_eq!(keystore.find_missing(&other_tenant(), &recent).await.expect("asked"), []);
@@ -199,7 +201,7 @@ async fn a_sweep_that_makes_too_little_room_removes_what_it_evicted() {
 }
 
 #[tokio::test]
-async fn a_tenant_leaves_seats_to_others() {
+async fn one_tenant_cannot_take_all_seats() {
     let mut home = Home::local();
     home.limits.writers_total = 3;
     home.limits.writers_per_tenant = 2;
@@ -239,16 +241,17 @@ async fn open_uploads_are_counted() {
     let writer = keystore.append(&tenant(), &first.id, 0).await.expect("a seat");
     let waiting = keystore.append(&tenant(), &second.id, 0).await;
     assert_eq!(waiting.expect_err("no seat").kind(), "TooManyUploads");
-    // Taking over one's own upload needs no second seat.
+    // Taking over an upload of one's own needs no second seat.
     let writer_again = keystore.append(&tenant(), &first.id, 0).await.expect("the same seat");
     drop(writer);
     writer_again.pause().await.expect("kept");
     keystore.append(&tenant(), &second.id, 0).await.expect("a seat");
 }
 
-/// Whoever begins uploads and goes away is not locked out for a day, and locks nobody out.
+/// A client that begins uploads and goes away is not locked out for a day, and locks out no other
+/// client.
 #[tokio::test]
-async fn uploads_that_nobody_goes_on_with_make_room_after_a_while() {
+async fn idle_uploads_make_room_after_ten_minutes() {
     let mut home = Home::local();
     (home.limits.uploads_per_tenant, home.limits.uploads_total) = (3, 4);
     let keystore = home.open().await;
@@ -259,7 +262,7 @@ async fn uploads_that_nobody_goes_on_with_make_room_after_a_while() {
         home.begin(&keystore, &digests[1]).await.expect("second"),
         home.begin(&keystore, &digests[2]).await.expect("third"),
     ];
-    // The first one is being sent, however slowly; of the second there is something.
+    // The first upload is being sent, however slowly; the second has some bytes.
     let writing = keystore.append(&tenant(), &begun[0].id, 0).await.expect("a seat");
     let mut second = keystore.append(&tenant(), &begun[1].id, 0).await.expect("a seat");
     second.write(lists[1].slice(..1000)).await.expect("well formed");
@@ -270,7 +273,7 @@ async fn uploads_that_nobody_goes_on_with_make_room_after_a_while() {
     assert_eq!(keystore.upload(&tenant(), &begun[2].id).await.expect_err("given up").kind(), "UploadNotFound");
     assert_eq!(keystore.upload(&tenant(), &begun[1].id).await.expect("still there").committed_bytes, 1000);
     let staged = home.staged_files().len();
-    // Others come, and take what is more than an even share of the places.
+    // Another tenant comes, and takes the places beyond an even share.
     for digest in &digests[..2] {
         keystore.begin_upload(&other_tenant(), &home.request(), digest).await.expect("a place");
     }
@@ -278,16 +281,16 @@ async fn uploads_that_nobody_goes_on_with_make_room_after_a_while() {
     assert_eq!(home.staged_files().len(), staged - 1, "its bytes went with it");
     let refused = keystore.begin_upload(&other_tenant(), &home.request(), &digests[2]).await;
     assert_eq!(refused.expect_err("two for each is even").kind(), "TooManyUploads");
-    // What was being sent until now is not what nobody goes on with.
+    // An upload that was being sent until now is not idle.
     writing.pause().await.expect("still there");
     let refused = home.begin(&keystore, &digests[4]).await;
     assert_eq!(refused.expect_err("there is nothing to give up").kind(), "TooManyUploads");
     assert!(keystore.upload(&tenant(), &begun[0].id).await.is_ok());
 }
 
-/// What was announced and never came does not take a tenant's bytes for a day either.
+/// Announced bytes that never arrive do not occupy a tenant's quota for a day either.
 #[tokio::test]
-async fn bytes_of_uploads_that_nobody_goes_on_with_make_room_as_well() {
+async fn announced_bytes_of_idle_uploads_make_room() {
     let mut home = Home::local();
     let [one, two] = [list(50, 1), list(60, 2)];
     home.limits.tenant_bytes = one.len() as u64 + two.len() as u64 - 1;
@@ -301,7 +304,7 @@ async fn bytes_of_uploads_that_nobody_goes_on_with_make_room_as_well() {
     assert_eq!(refused.expect_err("what is stored stays").kind(), "QuotaExceeded");
 }
 
-/// A result takes no place, so giving one up makes none. It does hold bytes.
+/// A result takes no place, so giving it up frees none. A result does hold bytes.
 #[tokio::test]
 async fn results_are_given_up_for_bytes_and_not_for_places() {
     let mut home = Home::local();
@@ -310,7 +313,7 @@ async fn results_are_given_up_for_bytes_and_not_for_places() {
     home.limits.uploads_per_tenant = 1;
     home.limits.tenant_bytes = 2 * lists[0].len() as u64;
     let keystore = home.open().await;
-    // The result has been silent for longest.
+    // The result has been idle for longest.
     let result = keystore.begin_result(&tenant(), &digests[0]).await.expect("opened");
     let mut writer = keystore.append_result(&tenant(), &result.id, 0).await.expect("opened");
     writer.write(lists[0].slice(..5000)).await.expect("well formed");
@@ -321,18 +324,18 @@ async fn results_are_given_up_for_bytes_and_not_for_places() {
     let second = home.begin(&keystore, &digests[2]).await.expect("in place of the first");
     assert_eq!(keystore.upload(&tenant(), &first.id).await.expect_err("given up").kind(), "UploadNotFound");
     assert_eq!(keystore.upload(&tenant(), &result.id).await.expect("it takes no place").committed_bytes, 5000);
-    // A place is lacking, and nothing but the result is silent.
+    // A place is lacking, and only the result is idle.
     assert_eq!(home.begin(&keystore, &digests[3]).await, Err(Error::UploadsUsedUp { limit: 1 }));
     assert!(keystore.upload(&tenant(), &second.id).await.is_ok());
     assert!(keystore.upload(&tenant(), &result.id).await.is_ok());
-    // Bytes are lacking: the result goes.
+    // Bytes are lacking, so the result is given up.
     keystore.begin_result(&tenant(), &digests[3]).await.expect("in place of the other result");
     assert_eq!(keystore.upload(&tenant(), &result.id).await.expect_err("given up").kind(), "UploadNotFound");
     assert!(keystore.upload(&tenant(), &second.id).await.is_ok());
 }
 
 #[tokio::test]
-async fn so_many_request_ids_of_a_tenant_are_remembered() {
+async fn the_latest_request_ids_of_a_tenant_are_remembered() {
     let mut home = Home::local();
     home.limits.request_ids_per_tenant = 3;
     let keystore = home.open().await;
@@ -350,7 +353,7 @@ async fn so_many_request_ids_of_a_tenant_are_remembered() {
     for request in &requests[..2] {
         keystore.begin_upload(&tenant(), request, &digests[1]).await.expect("forgotten, and so a new one");
     }
-    // Calls that nobody can repeat leave nothing to remember.
+    // Calls without a request id leave nothing to remember.
     keystore.begin_upload_once(&tenant(), &digests[1]).await.expect("begun");
     assert_eq!(keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await, Err(Error::RequestIdReused));
     home.wait(home.limits.request_memory);

@@ -1,7 +1,8 @@
 //! Catalogues of earlier versions, opened by this one.
 //!
-//! `tests/schema/v{N}.sql` has the rows of a catalogue in use, as of that version of the schema and of later ones until
-//! the next file. A new migration needs no file for itself; one that makes a table does as soon as another follows.
+//! `tests/schema/v{N}.sql` has the rows of a catalogue in use, for that version of the schema and
+//! for later versions until the next file. A new migration alone needs no file. If a migration
+//! makes a table, its version needs a file as soon as another migration follows.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ fn rows_file(version: i64) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Makes the home's catalogue one of an earlier version.
+/// Fills the home's catalogue as an earlier version would.
 async fn fill(home: &Home, version: i64) -> PathBuf {
     let path = home.options(home.root()).catalogue;
     let pool = pool(&path).await;
@@ -81,9 +82,9 @@ async fn everything_is_there(keystore: &Keystore) {
     let upload = UploadId::parse("0123456789abcdef0123456789abcdef").expect("a name");
     let upload = keystore.upload(&tenant(), &upload).await.expect("an upload");
     assert_eq!((upload.digest.size_bytes, upload.committed_bytes), (5_000_000, 0));
-    // It may be a client's, so its client sees it and can abort it.
+    // The upload may belong to a client, so the client sees it and can abort it.
     assert_eq!(keystore.list_uploads(&tenant(), None, 0).await.expect("uploads").uploads, [upload]);
-    // What a request id was used for is not forgotten.
+    // The catalogue still knows the request of each request id.
     let mut request = [0; 16];
     (request[0], request[15]) = (0xb0, 1);
     let reused = keystore.register_key(&tenant(), &request, &[]).await;

@@ -1,4 +1,4 @@
-//! The ordinary way of a blob, and two clients on one upload.
+//! The usual path of a blob, and two clients on one upload.
 
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error, UploadId};
@@ -10,16 +10,16 @@ use crate::{
 };
 
 on_both_stores!(
-    an_empty_upload_can_be_gone_on_with_after_a_restart,
-    a_blob_goes_in_and_comes_out,
-    a_large_blob_goes_in_parts,
-    no_tenant_sees_another_ones_blobs,
+    an_empty_upload_continues_after_a_restart,
+    an_uploaded_blob_can_be_read,
+    a_large_blob_is_sent_in_parts,
+    no_tenant_sees_the_blobs_of_another,
     request_ids_are_idempotent,
     two_clients_may_upload_one_blob,
-    small_blobs_go_in_directly,
+    small_blobs_are_stored_directly,
 );
 
-async fn a_blob_goes_in_and_comes_out(home: Home) {
+async fn an_uploaded_blob_can_be_read(home: Home) {
     let keystore = home.open().await;
     let bytes = list(100, 1);
     let digest = Digest::of(&bytes);
@@ -41,15 +41,15 @@ async fn a_blob_goes_in_and_comes_out(home: Home) {
     assert!(home.blob_files().is_empty());
 }
 
-/// More than two parts of a multi-part upload, and more than a window.
-async fn a_large_blob_goes_in_parts(mut home: Home) {
+/// The blob has more than two parts of a multi-part upload, and more bytes than a window.
+async fn a_large_blob_is_sent_in_parts(mut home: Home) {
     home.limits.window_bytes = 100_000;
     let keystore = home.open().await;
     let bytes = list(9_500, 1);
     assert!(bytes.len() > 18 << 20);
     let upload = home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened");
     let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
-    // In one piece, which is much larger than the window.
+    // A single piece, much larger than the window.
     writer.write(bytes.clone()).await.expect("well formed");
     let blob = writer.finish().await.expect("well formed");
     assert_eq!(read(&keystore, &blob.digest, 5).await.expect("there"), bytes.slice(5..));
@@ -57,7 +57,7 @@ async fn a_large_blob_goes_in_parts(mut home: Home) {
     assert_eq!(crate::home::collect(verified).await.expect("good"), bytes);
 }
 
-async fn no_tenant_sees_another_ones_blobs(home: Home) {
+async fn no_tenant_sees_the_blobs_of_another(home: Home) {
     let keystore = home.open().await;
     let bytes = list(10, 1);
     let digest = Digest::of(&bytes);
@@ -67,13 +67,14 @@ async fn no_tenant_sees_another_ones_blobs(home: Home) {
     assert_eq!(keystore.blob(&bob, &digest).await, Err(Error::BlobNotFound { digest }));
     assert_eq!(keystore.read(&bob, &digest, 0).await.err(), Some(Error::BlobNotFound { digest }));
     assert_eq!(keystore.delete(&bob, &digest).await, Err(Error::BlobNotFound { digest }));
-    // No deduplication: the other tenant must have the bytes. The upload's own name gives nothing away either.
+    // There is no deduplication between tenants: the other tenant must send the bytes. The upload's
+    // id reveals nothing either.
     let upload = keystore.begin_upload(&bob, &home.request(), &digest).await.expect("opened");
     assert!(!upload.complete);
     let id = upload.id.clone();
     assert_eq!(keystore.upload(&tenant(), &id).await, Err(Error::UploadNotFound { id: id.clone() }));
     assert_eq!(keystore.append(&tenant(), &id, 0).await.err(), Some(Error::UploadNotFound { id }));
-    // What one deletes, the other keeps.
+    // A deletion by one tenant leaves the other tenant's blob.
     let mut writer = keystore.append(&bob, &upload.id, 0).await.expect("opened");
     writer.write(bytes.clone()).await.expect("well formed");
     writer.finish().await.expect("well formed");
@@ -89,21 +90,21 @@ async fn request_ids_are_idempotent(home: Home) {
     let again = keystore.begin_upload(&tenant(), &request, &one).await.expect("opened");
     assert_eq!(begun.id, again.id);
     assert_eq!(keystore.begin_upload(&tenant(), &request, &two).await, Err(Error::RequestIdReused));
-    // Another tenant's ids are its own.
+    // Another tenant's request ids are independent.
     keystore.begin_upload(&other_tenant(), &request, &two).await.expect("opened");
-    // Complete at once, and the finished upload can still be asked for.
+    // The upload is complete at once, and the finished upload can still be looked up.
     home.upload(&keystore, &list(3, 1)).await.expect("well formed");
     assert!(keystore.begin_upload(&tenant(), &request, &one).await.expect("opened").complete);
     let info = keystore.upload(&tenant(), &begun.id).await.expect("remembered");
     assert_eq!((info.complete, info.committed_bytes), (true, one.size_bytes));
-    // A client that did not hear of the end sends it again.
+    // A client that missed the end of the upload sends the end again.
     let writer = keystore.append(&tenant(), &begun.id, one.size_bytes).await.expect("done");
     assert_eq!(writer.finish().await.expect("done").digest, one);
     let nowhere = UploadId::parse(&"0".repeat(32)).expect("well formed");
     assert_eq!(keystore.upload(&tenant(), &nowhere).await.expect_err("unknown").kind(), "UploadNotFound");
 }
 
-/// One goes on where the other fell silent; two that are both alive do not get in each other's way.
+/// A client continues where another fell silent, and two active clients do not disturb each other.
 async fn two_clients_may_upload_one_blob(home: Home) {
     let keystore = home.open().await;
     let bytes = list(600, 1);
@@ -111,7 +112,7 @@ async fn two_clients_may_upload_one_blob(home: Home) {
     let upload = home.begin(&keystore, &digest).await.expect("opened");
     let mut stale = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
     stale.write(bytes.slice(..300_000)).await.expect("well formed");
-    // Its connection broke without notice: the same client, coming back, is not locked out.
+    // The first connection broke without notice. A client that returns is not locked out.
     let same = home.begin(&keystore, &digest).await.expect("opened");
     assert_eq!(same.id, upload.id);
     let mut offset = same.committed_bytes;
@@ -131,7 +132,7 @@ async fn two_clients_may_upload_one_blob(home: Home) {
     assert_eq!(stale.finish().await, Err(Error::UploadTakenOver));
     writer.finish().await.expect("well formed");
     assert_eq!(read(&keystore, &digest, 0).await.expect("there"), bytes);
-    // Eight at once, all with the whole blob and the patience to retry: one result.
+    // Eight clients send the whole blob at once and retry: the result is one blob.
     let bytes = list(500, 2);
     let tasks: Vec<_> = (0..8).map(|_| tokio::spawn(insist(keystore.clone(), home.request(), bytes.clone()))).collect();
     for task in tasks {
@@ -142,7 +143,7 @@ async fn two_clients_may_upload_one_blob(home: Home) {
     assert!(home.staged_files().is_empty());
 }
 
-/// Sends all of it, or finds that somebody else has.
+/// Sends the whole blob, or finds that another client has sent it.
 async fn insist(keystore: cloakwork_keystore::Keystore, request: [u8; 16], bytes: Bytes) -> Digest {
     loop {
         let upload = keystore.begin_upload(&tenant(), &request, &Digest::of(&bytes)).await.expect("opened");
@@ -158,7 +159,7 @@ async fn insist(keystore: cloakwork_keystore::Keystore, request: [u8; 16], bytes
     }
 }
 
-async fn small_blobs_go_in_directly(home: Home) {
+async fn small_blobs_are_stored_directly(home: Home) {
     let keystore = home.open().await;
     let bytes = list(2, 1);
     let blob = keystore.put(&tenant(), bytes.clone(), None).await.expect("well formed");
@@ -171,7 +172,7 @@ async fn small_blobs_go_in_directly(home: Home) {
     assert_eq!(home.blob_files().len(), 1);
 }
 
-async fn an_empty_upload_can_be_gone_on_with_after_a_restart(home: Home) {
+async fn an_empty_upload_continues_after_a_restart(home: Home) {
     let bytes = list(50, 1);
     let digest = Digest::of(&bytes);
     let upload = home.begin(&home.open().await, &digest).await.expect("opened");
