@@ -1,4 +1,4 @@
-//! The arguments, and the manual that `--help` prints.
+//! The command-line arguments, and the manual that `--help` prints.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -11,8 +11,9 @@ use crate::{
 
 /// Compute on encrypted data with a Cloakwork server.
 ///
-/// Keys are made here and the secret one stays here: the server gets evaluation keys and ciphertexts, computes on what
-/// it cannot read, and returns ciphertexts that only this key opens.
+/// Keys are made on this machine, and the secret key stays here. The server gets evaluation keys
+/// and ciphertexts, computes on data that it cannot read, and returns ciphertexts. Only the secret
+/// key decrypts the results.
 #[derive(Debug, Parser)]
 #[command(name = "cloakwork", version, max_term_width = 100, after_help = AFTER_HELP, subcommand_required = true)]
 pub(crate) struct Args {
@@ -22,14 +23,15 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// Where a command has arguments, they say what it does: a line here would hide that.
+/// Commands with arguments take their help from their `Args` type. A comment on the variant would
+/// hide that help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Keygen(keygen::Args),
-    /// Put evaluation keys on the server, list them, show them, delete them.
+    /// Upload, list, show and delete evaluation keys.
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Keys, ciphertexts and results of CKKS, arithmetic on encrypted approximate numbers.
+    /// Work with CKKS, arithmetic on encrypted approximate numbers: keys, ciphertexts and results.
     #[command(subcommand)]
     Ckks(ckks::Command),
     Eval(eval::Args),
@@ -38,10 +40,10 @@ pub(crate) enum Command {
     /// List, show, follow and cancel jobs.
     #[command(subcommand)]
     Jobs(jobs::Command),
-    /// List uploads that have begun and not ended, and abort them.
+    /// List unfinished uploads, and abort them.
     #[command(subcommand)]
     Uploads(uploads::Command),
-    /// The parameter sets that the server serves, with their security and failure figures.
+    /// List the parameter sets that the server serves, with their security and failure figures.
     Sets,
     Bench(bench::Args),
     Top(top::Args),
@@ -53,24 +55,24 @@ const AFTER_HELP: &str = "\
 Examples:
   cloakwork keygen                                  make keys in ./cloakwork-keys
   cloakwork keys push                               upload the evaluation key
-  cloakwork eval 'max(x, y) * 3' x=u64:7 y=u64:9    computed under encryption
-  cloakwork pbs --fn square --values 1,2,3          the squares, by one bootstrap each
+  cloakwork eval 'max(x, y) * 3' x=u64:7 y=u64:9    compute under encryption
+  cloakwork pbs --fn square --values 1,2,3          squares, with one bootstrap each
   cloakwork pbs --expr 'x*y % 4' --values 1,2 --values2 3,2
   cloakwork ckks keygen --out numbers               keys for approximate numbers
-  cloakwork jobs show JOB                           where its time went
+  cloakwork jobs show JOB                           the time of each stage
   cloakwork --json jobs ls | jq .jobs
 
 Exit codes:
   0  done
-  1  something that has no code of its own
-  2  wrong arguments: a computation that they cannot mean, a file that is not there
+  1  any other failure
+  2  wrong arguments: an impossible computation, or a missing file
   3  not found on the server: a key, job or ciphertext
-  4  refused by the server, or not valid: a file that is damaged, or is no ciphertext or public key
+  4  refused by the server, or invalid: a damaged file, or a file that is no ciphertext or public key
   5  the server cannot be reached, or did not answer in time
   6  overloaded, or over a quota
   7  the job failed or was cancelled, or a result was wrong, or too large to decrypt
-  8  trouble with the keys in the directory, or a ciphertext of another key
-130  interrupted while a job goes on, or its results are fetched; what is printed names it";
+  8  unusable keys in the directory, or a ciphertext of another key
+130  interrupted while a job runs or its results are fetched; the output names the job";
 
 impl Args {
     /// Runs the command.

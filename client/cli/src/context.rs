@@ -1,4 +1,4 @@
-//! What commands share: the server, the keys, and how to speak to the user.
+//! State that commands share: the server, the keys, and messages to the user.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::{failure::Failure, global::Global, interrupts::Interrupts, latency, output::show};
 
-/// The global arguments, put to use.
+/// The global arguments, with access to the server and the keys that they name.
 pub(crate) struct Context {
     pub(crate) global: Global,
     interrupts: Interrupts,
@@ -25,17 +25,18 @@ impl Context {
         Self { global, interrupts: Interrupts::default() }
     }
 
-    /// The server, asked who it takes us for.
+    /// Connects to the server, and asks for the identity that the server gives the caller.
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
         self.connect_with(RetryPolicy::default()).await
     }
 
-    /// As [`Self::connect`], with another rule of when to try again.
+    /// Like [`Self::connect`], with another retry policy for later calls.
     pub(crate) async fn connect_with(&self, retry: RetryPolicy) -> Result<Client, Failure> {
         let mut options = ConnectOptions { retry: FIRST_CALL, ..ConnectOptions::new(&self.global.server) };
         if let Some(token) = self.global.token.as_deref() {
             if token.is_empty() {
-                // Without one, what a command sends would be anonymous, and perhaps another tenant's.
+                // Without a token, the command would be anonymous, and perhaps act for another
+                // tenant.
                 return Err(Failure::Usage(
                     "the token is empty: leave out --token, and unset CLOAKWORK_TOKEN, to have none".into(),
                 ));
@@ -50,22 +51,22 @@ impl Context {
         Ok(client.retry_policy(retry))
     }
 
-    /// The keys of the directory, of either scheme.
+    /// Loads the keys of the directory, of either scheme.
     pub(crate) async fn any_keys(&self) -> Result<AnyKeys, Failure> {
         self.load(self.global.keys.clone(), AnyKeys::load, &[KEYGEN, CKKS_KEYGEN]).await
     }
 
-    /// The keys of the directory, which must be of CKKS.
+    /// Loads the keys of the directory, which must be of CKKS.
     pub(crate) async fn ckks_keys(&self) -> Result<CkksKeys, Failure> {
         self.load(self.global.keys.clone(), CkksKeys::load, &[CKKS_KEYGEN]).await
     }
 
-    /// The keys of the directory.
+    /// Loads the keys of the directory, which must be of TFHE.
     pub(crate) async fn keys(&self) -> Result<Keys, Failure> {
         self.keys_in(self.global.keys.clone()).await
     }
 
-    /// The keys of another directory.
+    /// Loads the TFHE keys of another directory.
     pub(crate) async fn keys_in(&self, directory: PathBuf) -> Result<Keys, Failure> {
         self.load(directory, Keys::load, &[KEYGEN]).await
     }
@@ -87,7 +88,7 @@ impl Context {
         }
         let passphrase = self.passphrase()?;
         let load = move || load(&directory, passphrase.as_ref().map(|passphrase| passphrase.as_str()));
-        // Opening a sealed key takes a second of computing.
+        // Opening a sealed key takes a second of computation.
         let loaded = tokio::task::spawn_blocking(load).await.map_err(std::io::Error::other)?;
         loaded.map_err(|error| unusable(&file, error))
     }
@@ -124,7 +125,7 @@ impl Context {
         self.run_request(client, &request).await
     }
 
-    /// Runs a job to its end. Ctrl-C ends the waiting, not the job.
+    /// Runs a job to its end. Ctrl-C ends the wait, not the job.
     pub(crate) async fn run_request(&self, client: &Client, request: &JobRequest) -> Result<Finished, Failure> {
         let running = async {
             let done = self.remarking(client, client.run(request)).await;
@@ -133,7 +134,7 @@ impl Context {
         self.interrupts.until(running, async || interrupted(client, request).await).await
     }
 
-    /// Fetches what a job has come to. Ctrl-C ends the fetching.
+    /// Fetches the results of a job. Ctrl-C ends the fetch.
     pub(crate) async fn fetch<T>(
         &self,
         finished: &Finished,
@@ -144,7 +145,8 @@ impl Context {
         self.interrupts.until(fetching, async || Failure::Interrupted(said)).await
     }
 
-    /// Runs a program as [`Self::run`] does, and prints the results, the job's name and its record.
+    /// Runs a program like [`Self::run`], and prints the results, the job's name and its latency
+    /// record.
     pub(crate) async fn run_and_show(
         &self,
         client: &Client,
@@ -164,10 +166,10 @@ impl Context {
         )
     }
 
-    /// Says why nothing happens, where nothing does for lack of a worker.
+    /// Does the work. If it takes long and no worker is attached, prints that reason.
     async fn remarking<T>(&self, client: &Client, work: impl Future<Output = T>) -> T {
         let remark = async {
-            tokio::time::sleep(REMARK_AFTER).await;
+            tokio::time::sleep(NO_WORKER_REMARK_DELAY).await;
             if client.capabilities().await.is_ok_and(|capabilities| capabilities.pools.is_empty()) {
                 let server = &self.global.server;
                 eprintln!("cloakwork: no worker is attached, so the job waits: cloakwork-worker --server {server}");
@@ -181,7 +183,7 @@ impl Context {
         }
     }
 
-    /// What to do about a server that cannot be reached.
+    /// Adds advice to the error of a server that cannot be reached.
     fn unreachable(&self, error: ClientError) -> Failure {
         let ClientError::Transport { problem } = error else { return error.into() };
         let server = &self.global.server;
@@ -195,7 +197,7 @@ impl Context {
         ))
     }
 
-    /// What to do about a key that the server does not know.
+    /// Adds advice to the error of a key that the server does not know.
     fn explain(&self, error: ClientError) -> Failure {
         let keys = self.global.keys.display();
         match error.refusal().is_some_and(|refusal| refusal.reason == "KEY_NOT_FOUND") {
@@ -205,14 +207,14 @@ impl Context {
     }
 }
 
-/// What became of a job that is not waited for any more.
+/// Describes the state of a job whose wait was interrupted.
 async fn interrupted(client: &Client, request: &JobRequest) -> Failure {
     if !request.is_handed_in() {
         return Failure::Interrupted("interrupted before the job was handed in: nothing runs".into());
     }
-    // The same request is the same job: handed in again, it says its name.
+    // A repeated request stands for the same job, so a second submission returns the job's name.
     let asked = tokio::select! {
-        answer = tokio::time::timeout(NAME_WITHIN, client.submit(request)) => answer.ok(),
+        answer = tokio::time::timeout(JOB_NAME_TIMEOUT, client.submit(request)) => answer.ok(),
         Ok(()) = tokio::signal::ctrl_c() => None,
     };
     Failure::Interrupted(match asked {
@@ -226,7 +228,7 @@ async fn interrupted(client: &Client, request: &JobRequest) -> Failure {
     })
 }
 
-/// A client key that cannot be used, with its file and what to do.
+/// The failure of an unusable client key, with its file and advice.
 fn unusable(file: &Path, error: ClientError) -> Failure {
     let ClientError::KeyFile(error) = error else { return error.into() };
     let named = match &error {
@@ -248,14 +250,15 @@ fn unusable(file: &Path, error: ClientError) -> Failure {
     Failure::Keys(format!("{named}\n{advice}"))
 }
 
-/// What makes keys, of TFHE and of CKKS.
+/// Commands that make keys, of TFHE and of CKKS.
 const KEYGEN: &str = "cloakwork keygen";
 const CKKS_KEYGEN: &str = "cloakwork ckks keygen";
 
-/// Whoever has pressed Ctrl-C does not wait longer for a name.
-const NAME_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum wait for a job's name after Ctrl-C, because the user wants to leave.
+const JOB_NAME_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server that is not there is said so soon; one that goes away meanwhile is waited for.
+/// Retries of the first call, which reports an absent server soon. Later calls wait for a server
+/// that goes away.
 const FIRST_CALL: RetryPolicy = RetryPolicy {
     attempts_max: 3,
     first_pause: Duration::from_millis(100),
@@ -263,14 +266,14 @@ const FIRST_CALL: RetryPolicy = RetryPolicy {
     total_max: Duration::from_secs(10),
 };
 
-/// After that long, the user wonders.
-const REMARK_AFTER: Duration = Duration::from_secs(3);
+/// Time after which the user learns that no worker is attached.
+const NO_WORKER_REMARK_DELAY: Duration = Duration::from_secs(3);
 
-/// How the lines end that certificates and keys in PEM begin with.
+/// Ends of the first lines of certificates and private keys in PEM.
 const CERTIFICATE: &str = "CERTIFICATE-----";
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
-/// A PEM file that an option names; the failure says which.
+/// Reads a PEM file that an option names. Errors name the file.
 fn read(path: &Path, what: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let wrong = |problem: String| Failure::Usage(format!("{}: {problem}", path.display()));
     let bytes = std::fs::read(path).map(Zeroizing::new).map_err(|error| wrong(error.to_string()))?;

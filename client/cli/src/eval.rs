@@ -1,4 +1,4 @@
-//! Expressions over encrypted integers, and the programs they become.
+//! Expressions over encrypted integers, and their compilation to programs.
 
 mod argument;
 mod compile;

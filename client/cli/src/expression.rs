@@ -8,7 +8,7 @@ use crate::syntax::{self, NodeKind, Problem, at};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expression(Node);
 
-/// What the names stand for.
+/// Values of the variables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Variables {
     pub(crate) x: u64,
@@ -40,14 +40,15 @@ pub(crate) enum Operator {
 }
 
 impl Expression {
-    /// Its value modulo `modulus`. Division and `%` round down, so that -1 % 4 is 3; by zero, they are an error.
+    /// The expression's value modulo `modulus`. Division and `%` round down, so -1 % 4 is 3.
+    /// Division by zero is an error.
     pub(crate) fn evaluate(&self, variables: Variables, modulus: u64) -> Result<u64, String> {
         let Variables { x, y } = variables;
         let value = self.0.value(variables).map_err(|problem| format!("{problem} at x = {x}, y = {y}"))?;
         Ok(value.rem_euclid(modulus as i64) as u64)
     }
 
-    /// Does it speak of y?
+    /// Whether the expression contains y.
     pub(crate) fn uses_y(&self) -> bool {
         self.0.uses_y()
     }
@@ -61,7 +62,7 @@ impl FromStr for Expression {
     }
 }
 
-/// What a table can be made of: numbers, x and y, and operations that it has an entry for.
+/// Translates a syntax tree. Tables allow numbers, x, y, and the operations of `Operator`.
 fn translate(node: &syntax::Node) -> Result<Node, Problem> {
     let place = node.place;
     match &node.kind {

@@ -1,4 +1,4 @@
-//! How commands fail, and the exit codes that tell how.
+//! Failures of commands, and the exit codes that report them.
 
 use std::io;
 
@@ -7,46 +7,46 @@ use serde_json::json;
 
 use crate::visible::visible;
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The SDK, which is mostly to say the server.
+    /// An error from the SDK, mostly on behalf of the server.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The same, and what to do about it.
+    /// An error from the SDK, with advice for the user.
     #[error("{error}\n{advice}")]
     Advised { error: ClientError, advice: String },
-    /// A terminal or a file of no special kind.
+    /// An error of a terminal or of an ordinary file.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Arguments that make no sense together.
     #[error("{0}")]
     Usage(String),
-    /// The server is not there.
+    /// The server cannot be reached.
     #[error("{0}")]
     Unreachable(String),
-    /// A result that is not what it must be.
+    /// A result that is wrong or cannot be decrypted.
     #[error("{0}")]
     WrongResult(String),
-    /// A file that is damaged.
+    /// A damaged or invalid file.
     #[error("{0}")]
     Invalid(String),
-    /// Something that the client key does not decrypt.
+    /// A ciphertext that the client key does not decrypt.
     #[error("{0}")]
     OtherKey(String),
-    /// A directory without a client key, or with one that cannot be used.
+    /// A directory without a usable client key.
     #[error("{0}")]
     Keys(String),
-    /// Ctrl-C while a job went on.
+    /// Ctrl-C during a job.
     #[error("{0}")]
     Interrupted(String),
-    /// The passphrase file.
+    /// An unusable passphrase file.
     #[error("{path}: {problem}")]
     Passphrase { path: String, problem: String },
 }
 
 impl Failure {
-    /// The same, and what to do about it.
+    /// Adds advice for the user. Some variants have no room for advice, and stay as they are.
     pub(crate) fn advised(self, advice: String) -> Self {
         match self {
             Self::Client(error) => Self::Advised { error, advice },
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// The process's exit code; `--help` explains them.
+    /// The process's exit code; `--help` explains the codes.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Client(error) | Self::Advised { error, .. } => client_exit_code(error),
@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// What people read, or a JSON document, on standard error.
+    /// Prints the failure to standard error, as text or as a JSON document.
     pub(crate) fn print(&self, json: bool) {
         let refusal = match self {
             Self::Client(error) | Self::Advised { error, .. } => error.refusal(),
@@ -101,7 +101,8 @@ fn client_exit_code(error: &ClientError) -> u8 {
         ClientError::Endpoint { .. }
         | ClientError::UnknownSet { .. }
         | ClientError::OtherScheme { .. }
-        // Programs are made of what the arguments say; one that the server has refused is a refusal.
+        // The arguments define the program, so a bad program is wrong usage. A program that the
+        // server refuses is a refusal.
         | ClientError::Program(_)
         | ClientError::ValueTooLarge { .. } => USAGE,
         ClientError::Secret(SecretError::Ckks(error)) => ckks_exit_code(error),
@@ -122,7 +123,7 @@ fn client_exit_code(error: &ClientError) -> u8 {
     }
 }
 
-/// Of making keys and encrypting: what is computed on numbers, a server computes.
+/// Exit codes of making keys and encrypting. All other computation on numbers happens on a server.
 fn ckks_exit_code(error: &CkksError) -> u8 {
     match error {
         CkksError::NotFinite { .. }
@@ -146,7 +147,7 @@ const UNAVAILABLE: u8 = 5;
 const OVERLOADED: u8 = 6;
 const JOB_FAILED: u8 = 7;
 const LOCAL_KEY: u8 = 8;
-/// As shells have it for what Ctrl-C ends.
+/// Exit code of a process that Ctrl-C ends, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_done_with_numbers_is_arguments_keys_or_neither() {
+    fn ckks_errors_have_the_exit_code_of_arguments_keys_or_neither() {
         let too_large = CkksError::TooLarge { scale_log2: 45.0, modulus_log2: 53.0 };
         let level = CkksError::LevelTooHigh { what: "this set", got: 15, max: 14 };
         let set = CkksError::OtherSet { left: "TOY_CKKS_45_60_50", right: "TOY_CKKS_54_60" };

@@ -1,4 +1,4 @@
-//! Functions to look up: a name, a table or an expression.
+//! Functions for lookup tables: a name, a table or an expression.
 
 use cloakwork_client::{
     Program, ProgramBuilder,
@@ -10,18 +10,19 @@ use crate::{
     failure::Failure,
 };
 
-/// What `pbs` computes, as the arguments say.
+/// The function that `pbs` computes.
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Function {
-    /// A named function: identity, add1, negate, square, half, parity or positive.
+    /// Named function: identity, add1, negate, square, half, parity or positive.
     #[arg(long = "fn", value_name = "NAME")]
     name: Option<Named>,
-    /// A table: entry number x is the result for x; missing ones are 0. With two lists of values, entry x*m + y.
+    /// Table: entry x is the result for x, and missing entries are 0. With two lists of values,
+    /// entry x*m + y is the result for x and y, where m is the message modulus.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
     table: Option<Vec<u64>>,
-    /// An expression in x (and y): integers, + - * / % with the usual precedence, comparisons (0 or 1), parentheses.
-    /// Results are taken modulo the number of values that a block holds.
+    /// Expression in x (and y): integers, + - * / % with the usual precedence, comparisons (0 or
+    /// 1), parentheses. Results are taken modulo the number of values that a block holds.
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     expr: Option<Expression>,
 }
@@ -39,7 +40,7 @@ enum Named {
 }
 
 impl Function {
-    /// The function as a table for `inputs` inputs: 1 or 2.
+    /// The function as a table for 1 or 2 inputs.
     pub(crate) fn entries(&self, set: &'static ParameterSet, inputs: usize) -> Result<Vec<u64>, Failure> {
         if set.encoding == Encoding::Boolean {
             return Err(Failure::Usage(format!(
@@ -95,7 +96,7 @@ impl Named {
     }
 }
 
-/// The program that looks rows up in a table, and the bound of what it takes.
+/// Builds the program that looks rows up in a table, and returns it with the largest input value.
 pub(crate) fn program(set: &'static ParameterSet, entries: &[u64], inputs: usize) -> Result<(Program, u32), Failure> {
     let mut program = ProgramBuilder::new(set);
     let (values, messages) = (program.values_of_a_block(), program.messages());

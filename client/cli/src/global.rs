@@ -4,21 +4,21 @@ use std::path::PathBuf;
 
 use clap::Args as Group;
 
-/// Options of every command.
+/// Options that every command takes.
 #[derive(Clone, Debug, Group)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Address of the server; https:// for TLS.
     #[arg(long, global = true, env = "CLOAKWORK_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
     pub(crate) server: String,
-    /// API token. Better given by the environment: arguments can be read by other users of the machine. It is sent over
-    /// https, or to this machine, and else refused.
+    /// API token. Prefer the environment variable, because other users of the machine can read
+    /// arguments. The token is sent only over https or to this machine, and refused otherwise.
     #[arg(long, global = true, env = "CLOAKWORK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
     /// PEM certificate to trust instead of the system's.
     #[arg(long, global = true, env = "CLOAKWORK_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Your own certificate (PEM), where a server, or what stands before it, asks for one.
+    /// Your own certificate (PEM), for a server or proxy that asks for a client certificate.
     #[arg(long, global = true, env = "CLOAKWORK_CERT", value_name = "FILE", requires = "cert_key")]
     pub(crate) cert: Option<PathBuf>,
     /// Private key of --cert (PEM).
@@ -30,7 +30,7 @@ pub(crate) struct Global {
     /// File whose first line is the passphrase of the client key.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
-    /// Print JSON: one document, or one a line where a command goes on for a while.
+    /// Print JSON: one document, or one document per line from commands that report changes.
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }

@@ -1,4 +1,4 @@
-//! What Ctrl-C does.
+//! Handling of Ctrl-C.
 
 use std::sync::{
     Arc, OnceLock,
@@ -9,8 +9,8 @@ use tokio::{signal::ctrl_c, sync::Notify};
 
 use crate::failure::{Failure, INTERRUPTED};
 
-/// Tells whoever works that Ctrl-C was pressed. It ends the process where nobody does, and where nothing has come of it when it
-/// is pressed again.
+/// Reports Ctrl-C to running work. Without running work, Ctrl-C ends the process. A second Ctrl-C
+/// also ends the process if the work has not yet handled the first.
 #[derive(Default)]
 pub(crate) struct Interrupts {
     heard: OnceLock<Arc<Heard>>,
@@ -18,15 +18,16 @@ pub(crate) struct Interrupts {
 
 #[derive(Default)]
 struct Heard {
-    /// Does somebody work?
+    /// Whether work is running.
     is_awaited: AtomicBool,
-    /// Has it been pressed, and they have not got to it?
+    /// Whether Ctrl-C was pressed and the work has not yet handled it.
     is_pending: AtomicBool,
     pressed: Notify,
 }
 
 impl Interrupts {
-    /// Works to the end or until Ctrl-C, when `left` says what is left of it.
+    /// Runs work to its end or until Ctrl-C. After Ctrl-C, `left` makes a failure that describes
+    /// the remaining work.
     pub(crate) async fn until<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -56,7 +57,8 @@ impl Heard {
     }
 }
 
-/// Where somebody has listened once, the system does not end the process any more.
+/// Listens for Ctrl-C until the process ends. After the first listener, the system no longer ends
+/// the process by itself.
 async fn listen(heard: Arc<Heard>) {
     while ctrl_c().await.is_ok() {
         if !heard.is_awaited.load(SeqCst) || heard.is_pending.swap(true, SeqCst) {

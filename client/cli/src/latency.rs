@@ -1,4 +1,4 @@
-//! The latency record as a table and as a document.
+//! The latency record as a table and as a JSON document.
 
 use cloakwork_client::{
     STAGES,
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::output::{Table, duration};
 
-/// The stages that took time, and what there is to know of the waves.
+/// Table of the stages that took time, with figures on the waves or the operations.
 pub(crate) fn table(record: &LatencyRecord) -> String {
     let nanos = stage_nanos(record);
     let total = nanos.iter().sum::<u64>();
@@ -39,7 +39,7 @@ pub(crate) fn table(record: &LatencyRecord) -> String {
     text
 }
 
-/// What the operations of a program on vectors took.
+/// Table of the operations of a program on vectors.
 fn operations(record: &LatencyRecord) -> String {
     let mut table = Table::new(["operation", "count", "time"]);
     for operation in &record.operations {
@@ -52,7 +52,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Every field; stages in nanoseconds.
+/// All fields of the record; stages in nanoseconds.
 pub(crate) fn document(record: &LatencyRecord) -> Value {
     let mut stages = Map::new();
     for (stage, nanos) in STAGES.iter().zip(stage_nanos(record)) {

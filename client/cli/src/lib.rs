@@ -1,4 +1,5 @@
-//! `cloakwork`: the command line of a Cloakwork server. A library, so that tests can build the same program.
+//! `cloakwork`: the command line of a Cloakwork server. The code is a library, so that tests can
+//! build the program too.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +25,7 @@ use clap::Parser as _;
 
 use crate::{args::Args, failure::Failure};
 
-/// Does what the arguments of the process say.
+/// Parses the arguments of the process, and runs the command.
 pub fn main() -> ExitCode {
     let args = Args::parse();
     let json = args.global.json;

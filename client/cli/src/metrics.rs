@@ -1,4 +1,4 @@
-//! The server's metrics: fetched from its admin port, and what two looks at them tell.
+//! The server's metrics: a page from its admin port, and the changes between two pages.
 
 use std::{collections::BTreeMap, io, time::Duration};
 
@@ -8,34 +8,34 @@ use tokio::{
     time::timeout,
 };
 
-/// Values of a Prometheus page, by series, and the kind of each family.
+/// Values of a Prometheus page by series, and the kind of each family.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Page {
     kinds: BTreeMap<String, String>,
     series: BTreeMap<String, f64>,
 }
 
-/// What a series does.
+/// Change or value of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reading {
-    /// A gauge, as it stands.
+    /// Current value of a gauge.
     Value(f64),
-    /// A counter, a second.
+    /// Rate of a counter per second.
     Rate(f64),
-    /// The mean of what a histogram was given meanwhile.
+    /// Mean of the values that a histogram received between two pages.
     Mean(f64),
 }
 
-/// Largest page that is read.
+/// Maximum size of a page in bytes.
 const PAGE_BYTES_MAX: u64 = 16 << 20;
-/// Series of other origin are left out.
+/// Prefix of the server's series. Other series are left out.
 const PREFIX: &str = "cloakwork_";
 
 /// Reads `/metrics` of `host:port` over plain HTTP.
 pub(crate) async fn fetch(address: &str) -> io::Result<Page> {
     let work = async {
         let mut connection = TcpStream::connect(address).await?;
-        // Of version 1.0, so that the answer comes in one piece and ends with the connection.
+        // HTTP version 1.0, so that the answer comes in one piece and ends with the connection.
         let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\nAccept: text/plain\r\n\r\n");
         connection.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
@@ -52,7 +52,7 @@ pub(crate) async fn fetch(address: &str) -> io::Result<Page> {
 }
 
 impl Page {
-    /// Reads the text format; lines that are none are left out.
+    /// Parses the text format. Lines of another form are left out.
     pub(crate) fn parse(text: &str) -> Self {
         let mut page = Self::default();
         for line in text.lines() {
@@ -61,7 +61,7 @@ impl Page {
                     page.kinds.insert(name.to_owned(), kind.trim().to_owned());
                 }
             } else if line.starts_with(PREFIX) {
-                // A label's value may hold spaces, so the value is what follows the labels.
+                // A label's value may hold spaces, so the value follows the labels.
                 let end = line.rfind('}').map_or(0, |end| end + 1);
                 let Some(space) = line[end..].find(' ').map(|space| space + end) else { continue };
                 let value = line[space..].split_whitespace().next().and_then(|value| value.parse().ok());
@@ -73,10 +73,11 @@ impl Page {
         page
     }
 
-    /// What each series did since `before`: gauges as they stand, counters a second, histograms by their mean.
+    /// Reading of each series since `before`: gauges as current values, counters per second,
+    /// histograms by their mean.
     pub(crate) fn since(&self, before: &Self, elapsed: Duration) -> BTreeMap<String, Reading> {
         let seconds = elapsed.as_secs_f64().max(1e-3);
-        // A server that was started meanwhile counts from zero.
+        // A server that restarted meanwhile counts from zero.
         let grown = |series: &str| {
             let now = self.series.get(series).copied().unwrap_or(0.0);
             let then = before.series.get(series).copied().unwrap_or(0.0);
@@ -141,7 +142,7 @@ nonsense
             ("cloakwork_pbs_total".to_owned(), Reading::Rate(30.0)),
         ];
         assert_eq!(readings, expected);
-        // Started anew: what it counted since then, and not below zero.
+        // After a restart, the rate covers the new count, and is not below zero.
         let restarted = before.since(&after, Duration::from_secs(1));
         assert_eq!(restarted["cloakwork_pbs_total"], Reading::Rate(100.0));
     }

@@ -1,4 +1,4 @@
-//! Tables for people, documents for programs.
+//! Tables for people, JSON documents for programs.
 
 use std::{
     fmt::Display,
@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use crate::{failure::Failure, visible::visible};
 
-/// Rows under a header, each column as wide as it must be.
+/// Rows under a header, with columns as wide as their widest cell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -26,7 +26,7 @@ impl Table {
         self.rows.push(cells.to_vec());
     }
 
-    /// The table, with the columns of numbers to the right.
+    /// The table as text, with columns of numbers aligned to the right.
     pub(crate) fn render(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let cells = |column: usize| self.rows.iter().filter_map(move |row| row.get(column));
@@ -48,23 +48,24 @@ impl Table {
     }
 }
 
-/// Prints one or the other.
+/// Prints either the document or the text.
 pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
     print(&if json { format!("{}\n", document()) } else { visible(&text()) })
 }
 
-/// Prints a text. What is not printed is lost, and whoever calls the program has to know.
+/// Prints a text. A failed write is an error, because the caller of the program must know that
+/// output is lost.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
+        // The reader has seen enough and closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         written => written
             .map_err(|error| Failure::Io(io::Error::new(error.kind(), format!("nothing can be printed: {error}")))),
     }
 }
 
-/// Refuses a file that cannot be written: it is there, or nothing can be put where it shall be.
+/// Refuses a file that cannot be written: the file exists, or its directory accepts no new file.
 pub(crate) fn check_new(path: &Path) -> Result<(), Failure> {
     let problem = match path.symlink_metadata() {
         Ok(_) => return Err(there_already(path)),
@@ -74,7 +75,7 @@ pub(crate) fn check_new(path: &Path) -> Result<(), Failure> {
     Err(Failure::Usage(format!("{}: {problem}", path.display())))
 }
 
-/// Writes a file that is not there yet, whole or not at all, whatever ends the process meanwhile.
+/// Writes a new file, whole or not at all, even if the process ends meanwhile.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut draft = draft(path)?;
     let written = draft.write_all(bytes).and_then(|()| draft.as_file().sync_all());
@@ -85,7 +86,7 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// What will be a file, next to where that will be.
+/// A temporary file beside the final path.
 fn draft(path: &Path) -> Result<NamedTempFile, Failure> {
     let wrong = |problem: &dyn Display| Failure::Usage(format!("{}: {problem}", path.display()));
     if [&b"/"[..], b"/."].iter().any(|end| path.as_os_str().as_encoded_bytes().ends_with(end)) {
@@ -94,7 +95,7 @@ fn draft(path: &Path) -> Result<NamedTempFile, Failure> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut options = tempfile::Builder::new();
     options.prefix(".cloakwork-");
-    // Of any new file: the user's mask takes from it.
+    // Mode of any new file. The user's mask removes bits from it.
     #[cfg(unix)]
     options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     options.tempfile_in(directory).map_err(|error| match error.kind() {
@@ -103,12 +104,12 @@ fn draft(path: &Path) -> Result<NamedTempFile, Failure> {
     })
 }
 
-/// A file that is in the way of a new one.
+/// The failure of a file that already exists.
 pub(crate) fn there_already(path: &Path) -> Failure {
     Failure::Usage(format!("{}: it is there already, and is not overwritten", path.display()))
 }
 
-/// So many of something, as people say it.
+/// A count with its noun in the singular or the plural.
 pub(crate) fn counted(count: u64, one: &str) -> String {
     match count {
         1 => format!("1 {one}"),
@@ -116,7 +117,7 @@ pub(crate) fn counted(count: u64, one: &str) -> String {
     }
 }
 
-/// `12.3 ms`, say.
+/// Formats a duration, for example as `12.3 ms`.
 pub(crate) fn duration(nanos: u64) -> String {
     let value = nanos as f64;
     match nanos {
@@ -127,7 +128,7 @@ pub(crate) fn duration(nanos: u64) -> String {
     }
 }
 
-/// `12.3 MB`, say.
+/// Formats a size, for example as `12.3 MB`.
 pub(crate) fn bytes(count: u64) -> String {
     let value = count as f64;
     match count {
@@ -151,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_not_told_what_to_do() {
+    fn terminal_control_characters_are_escaped() {
         assert_eq!(visible("naïve\n\u{1b}[2J\r\u{9b}1m"), "naïve\n\\u{1b}[2J\\r\\u{9b}1m");
         assert_eq!(visible("\u{202e}a\n"), "\\u{202e}a\n");
     }
 
     #[test]
-    fn new_files_are_whole_and_in_nobodys_place() {
+    fn new_files_are_whole_and_replace_nothing() {
         let home = tempfile::tempdir().expect("a directory");
         let [x, absent] = ["x", "none/x"].map(|name| home.path().join(name));
         check_new(&x).expect("nothing is there");

@@ -1,11 +1,11 @@
-//! Bars for long work, on a terminal only.
+//! Progress bars for long work, on a terminal only.
 
 use std::{collections::HashMap, io::IsTerminal as _, sync::Mutex};
 
 use cloakwork_client::Progress;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// A bar with bytes, rate and time left for everything that is worked on.
+/// Shows a bar with bytes, rate and remaining time for each piece of work.
 pub(crate) fn bars(json: bool) -> Progress {
     if json || !std::io::stderr().is_terminal() {
         return Progress::none();
@@ -13,7 +13,7 @@ pub(crate) fn bars(json: bool) -> Progress {
     let all = MultiProgress::new();
     let bars = Mutex::new(HashMap::<String, ProgressBar>::new());
     Progress::new(move |step| {
-        // A bar that another thread broke is not worth an error.
+        // A lock that another thread poisoned is not worth an error.
         let Ok(mut bars) = bars.lock() else { return };
         let bar = match bars.get(step.what) {
             Some(bar) => bar,

@@ -1,4 +1,4 @@
-//! The language of expressions, for what encrypted integers compute and for lookup tables.
+//! The expression language of encrypted integers, of vectors of CKKS and of lookup tables.
 //!
 //! ```text
 //! several    = or {";" or}
@@ -26,44 +26,44 @@ pub(crate) use self::parser::{parse, parse_several};
 /// A part of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Where in the text it begins; of an operation, its operator.
+    /// Offset of the node in the text; for an operation, of its operator.
     pub(crate) place: usize,
     pub(crate) kind: NodeKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NodeKind {
-    /// As it was written: what it is worth depends on its type.
+    /// A number as written. Its value depends on its type.
     Number(String),
     Name(String),
-    /// An operator or a function.
+    /// A call of an operator or a function.
     Call(String, Vec<Node>),
     /// An array, element by element.
     Array(Vec<Node>),
-    /// An array's element of some number.
+    /// An array's element at an index.
     Element(Box<[Node; 2]>),
 }
 
-/// What is wrong, and where in the text.
+/// An error, and its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     place: Option<usize>,
     what: String,
 }
 
-/// Is this what expressions can name a value?
+/// Whether the text is a valid name for a value.
 pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
         && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
 }
 
-/// A problem at some place.
+/// Makes a problem at a place in the text.
 pub(crate) fn at(place: usize, what: impl fmt::Display) -> Problem {
     Problem { place: Some(place), what: what.to_string() }
 }
 
 impl Problem {
-    /// What is wrong, above the text with a mark under the place.
+    /// The error above the text, with a mark under the place.
     pub(crate) fn marked_in(&self, text: &str) -> String {
         match self.place.and_then(|place| text.get(..place)) {
             Some(before) if !text.contains('\n') => {

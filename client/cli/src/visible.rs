@@ -2,8 +2,8 @@
 
 use cloakwork_client::printable;
 
-/// A text of lines, with names and messages of a server in it. Escapes what would steer the terminal or mislead its
-/// reader.
+/// Escapes characters that would control the terminal or mislead its reader. The text consists of
+/// lines, and may contain names and messages from a server.
 pub(crate) fn visible(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! The program as it is called: exit codes, documents, files.
+//! The program as users call it: exit codes, documents, files.
 
 use std::{
     net::SocketAddr,
@@ -11,7 +11,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 use v1::{Job, JobError, JobState, LatencyRecord, capability_service_server as capability, job_service_server as job};
 
-/// Knows two jobs and refuses everything else in ways of its own.
+/// A server that lists two jobs, and refuses all other calls with different codes.
 #[derive(Clone)]
 struct Fake;
 
@@ -87,7 +87,7 @@ async fn serve() -> SocketAddr {
     address
 }
 
-/// Runs the program with no settings but these.
+/// Runs the program with no environment beyond these settings.
 fn cloakwork(server: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cloakwork"));
     command.env_clear().env("CLOAKWORK_SERVER", server).env("CLOAKWORK_TOKEN", "good").args(arguments);
@@ -115,13 +115,14 @@ async fn exit_codes_tell_what_is_wrong() {
     assert_eq!(cloakwork(&format!("http://{free}"), &["sets"]).status.code(), Some(5));
     assert_eq!(code(&["jobs", "watch", "1"]), Some(7));
     assert_eq!(code(&["--keys", keys, "keys", "push"]), Some(8));
-    // Two families, and one set twice: nothing is made, and nothing is in the way of another try.
+    // Two families of sets, or a set named twice: no key is made, and nothing blocks another
+    // attempt.
     for second in ["TOY_BOOLEAN", "TOY_MESSAGE_2_CARRY_2"] {
         let sets = ["keygen", "--set", "TOY_MESSAGE_2_CARRY_2", "--set", second, "--out", keys];
         assert_eq!(code(&sets), Some(8), "with {second}");
         assert!(!std::path::Path::new(keys).exists(), "with {second}");
     }
-    // No companion.
+    // The set has no companion.
     assert_eq!(code(&["keygen", "--companion", "--set", "TOY_MESSAGE_2_CARRY_2", "--out", keys]), Some(2));
     assert!(!std::path::Path::new(keys).exists());
     assert_eq!(code(&["keygen", "--set", "TOY_MESSAGE_2_CARRY_2", "--out", keys]), Some(0));
@@ -146,7 +147,7 @@ async fn a_companion_is_made_with_its_set_or_added() {
     assert_eq!(of_both["parameter_sets"], serde_json::json!(sets));
     made(&["--set", sets[0], "--out", &later]);
     assert_eq!(made(&["--add", "--companion", "--out", &later])["parameter_sets"], serde_json::json!(sets));
-    // Once.
+    // A companion can be added only once.
     let again = cloakwork(&url, &["keygen", "--add", "--companion", "--out", &later]);
     assert_eq!(again.status.code(), Some(8));
     let none = cloakwork(&url, &["keygen", "--companion", "--set", "TOY_BOOLEAN", "--out", &path("none")]);
@@ -208,9 +209,9 @@ async fn no_secret_is_printed() {
     }
 }
 
-/// What to do about keys is said with their file, and with the command of their scheme.
+/// Errors about keys name their file, and the command that makes keys of the right scheme.
 #[test]
-fn keys_that_cannot_be_used_are_named_with_what_makes_others() {
+fn errors_about_unusable_keys_name_the_file_and_the_command() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
     let (bits, numbers, none, x) = (path("bits"), path("numbers"), path("none"), path("x"));
@@ -240,7 +241,7 @@ fn keys_that_cannot_be_used_are_named_with_what_makes_others() {
     assert!(again.contains("it is there already, and is not overwritten"), "{again}");
 }
 
-/// Numbers that come to nobody have not been decrypted.
+/// Numbers that nobody receives do not count as decrypted.
 #[test]
 fn results_that_cannot_be_printed_are_an_error() {
     let directory = tempfile::tempdir().expect("a directory");

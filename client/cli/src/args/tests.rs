@@ -7,20 +7,20 @@ fn the_arguments_are_consistent() {
     Args::command().debug_assert();
 }
 
-/// The table of contents; whoever changes it changes the manual.
+/// List of commands in the manual. A new summary of a command must be entered here too.
 const COMMANDS: &str = "\
 keygen: Make a client key and its evaluation key
-keys: Put evaluation keys on the server, list them, show them, delete them
-ckks: Keys, ciphertexts and results of CKKS, arithmetic on encrypted approximate numbers
+keys: Upload, list, show and delete evaluation keys
+ckks: Work with CKKS, arithmetic on encrypted approximate numbers: keys, ciphertexts and results
 eval: Encrypt integers, evaluate an expression on them, decrypt
 pbs: Encrypt values, run a function on each by programmable bootstraps, decrypt
 gate: Encrypt bits, run a boolean gate on each pair, decrypt
 jobs: List, show, follow and cancel jobs
-uploads: List uploads that have begun and not ended, and abort them
-sets: The parameter sets that the server serves, with their security and failure figures
+uploads: List unfinished uploads, and abort them
+sets: List the parameter sets that the server serves, with their security and failure figures
 bench: Measure throughput and latency
 top: Watch pools, queues and rates
-demo: Everything once, on fresh keys: upload, compute, decrypt, check
+demo: Run everything once on fresh keys: upload, compute, decrypt, check
 completions: Print a completion script for a shell
 ";
 

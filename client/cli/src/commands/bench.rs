@@ -11,41 +11,42 @@ use crate::{context::Context, failure::Failure, function::program, output::show,
 
 /// Measure throughput and latency
 ///
-/// Closed loop: each of N clients sends its next job when the last one has ended; this finds the
-/// throughput. Open loop: jobs begin at a fixed rate whatever happens, and the latency of each
-/// counts from when it should have begun, so that a stall is seen by all jobs that it held up; this
-/// finds the latency under a load.
+/// Closed loop: each of N clients sends its next job when its last job has ended. This finds the
+/// throughput. Open loop: jobs begin at a fixed rate whatever happens. The latency of each job
+/// counts from its due time, so all jobs that a stall held up show the stall. This finds the
+/// latency under a load.
 ///
-/// Values are encrypted before, and results decrypted and checked outside, the time that is
-/// measured. Refusals are counted and not tried again. Uses the keys of the directory, and uploads
-/// them where the server lacks them.
+/// Values are encrypted before the measured time, and results are decrypted and checked outside it.
+/// Refusals are counted and not retried. The keys of the directory are used, and uploaded if the
+/// server lacks them.
 ///
 /// Examples:
-///   cloakwork bench                                   one client, one bootstrap at a time
+///   cloakwork bench                                   One client, one bootstrap at a time.
 ///   cloakwork bench --clients 64 --duration 30
-///   cloakwork bench --clients 2 --rows 512            throughput of large jobs
-///   cloakwork bench --rate 100 --duration 60          latency at 100 jobs a second
+///   cloakwork bench --clients 2 --rows 512            Throughput of large jobs.
+///   cloakwork bench --rate 100 --duration 60          Latency at 100 jobs a second.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Closed loop: clients that send one job after the other.
+    /// Closed loop: number of clients that send one job after the other.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: u32,
-    /// Open loop: jobs begun a second.
+    /// Open loop: number of jobs begun per second.
     #[arg(long, value_name = "R", conflicts_with = "clients", value_parser = rate)]
     rate: Option<f64>,
-    /// Rows of each job: one bootstrap a row.
+    /// Number of rows of each job, with one bootstrap per row.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65_536))]
     rows: u64,
-    /// Seconds to measure for.
+    /// Duration of the measurement in seconds.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     duration: u64,
-    /// Open loop: jobs under way at once; those beyond begin late, which counts as their latency.
+    /// Open loop: maximum number of jobs in flight. Further jobs begin late, which counts as their
+    /// latency.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     in_flight: u32,
 }
 
-/// The job that is measured, over and over.
+/// The job that is measured repeatedly.
 pub(crate) struct Subject {
     client: Client,
     keys: Keys,
@@ -55,7 +56,7 @@ pub(crate) struct Subject {
     expected: Vec<u64>,
 }
 
-/// How one of them went.
+/// Outcome of one measured job.
 pub(crate) enum Outcome {
     Done(Box<LatencyRecord>),
     Refused(String),
@@ -67,7 +68,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let client = context.connect_with(RetryPolicy::NEVER).await?;
     let key = context.connect().await?.push_key(&keys, &bars(context.global.json)).await?.name;
     let subject = Arc::new(Subject::new(client, keys, key, args.rows)?);
-    // Loads the key and fills the caches, unmeasured; what fails here would fail always.
+    // Loads the key and fills the caches, unmeasured. A failure here would recur in every measured
+    // job.
     subject.once().await?;
     let time = Duration::from_secs(args.duration);
     let report = match args.rate {
@@ -97,7 +99,7 @@ impl Subject {
         Ok(Self { client, keys, key, program, input, expected })
     }
 
-    /// One job, from the request to the bytes of its result.
+    /// Runs one job, from the request to the bytes of its result.
     async fn fetch(&self) -> Result<(LatencyRecord, cloakwork_client::Bytes), ClientError> {
         let request = JobRequest::new(self.program.clone(), &self.key).encrypted(self.input.clone());
         let finished = self.client.run(&request).await?;
@@ -105,7 +107,7 @@ impl Subject {
         Ok((finished.job.latency.unwrap_or_default(), bytes))
     }
 
-    /// One job, checked, with an error for whatever goes wrong.
+    /// Runs one job and checks its result. Any problem is an error.
     async fn once(&self) -> Result<(), Failure> {
         let (_, bytes) = self.fetch().await?;
         match *self.keys.decrypt(&bytes)? == self.expected {
@@ -114,7 +116,7 @@ impl Subject {
         }
     }
 
-    /// Judges a job that has been measured.
+    /// Checks the result of a measured job.
     fn judge(&self, fetched: Result<(LatencyRecord, cloakwork_client::Bytes), ClientError>) -> Outcome {
         match fetched {
             Ok((record, bytes)) => match self.keys.decrypt(&bytes) {
@@ -126,7 +128,7 @@ impl Subject {
     }
 }
 
-/// What failures are counted under.
+/// Name under which a failure is counted.
 fn reason(error: &ClientError) -> String {
     match error {
         ClientError::JobFailed { reason, .. } => reason.clone(),

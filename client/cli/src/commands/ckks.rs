@@ -14,7 +14,7 @@ mod size;
 
 use crate::{context::Context, failure::Failure};
 
-/// Where a command has arguments, they say what it does.
+/// Commands take their help from their `Args` types.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Keygen(keygen::Args),

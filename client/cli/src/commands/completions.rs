@@ -11,7 +11,7 @@ use crate::{failure::Failure, output::print};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The shell.
+    /// Name of the shell.
     shell: Shell,
 }
 

@@ -15,20 +15,21 @@ use crate::{
     progress::bars,
 };
 
-/// Everything once, on fresh keys: upload, compute, decrypt, check
+/// Run everything once on fresh keys: upload, compute, decrypt, check
 ///
-/// Makes keys that it forgets at the end, multiplies encrypted numbers on the server, decrypts the
-/// products and checks every one. Deletes its key from the server in the end, whatever came of it.
+/// Makes temporary keys, multiplies encrypted numbers on the server, decrypts the products and
+/// checks each product. At the end, deletes the key from the server, whether or not the run
+/// succeeded.
 ///
 /// Example:
 ///   cloakwork demo --server http://127.0.0.1:7270
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Parameter set of the keys; a shortint one.
+    /// Parameter set of the keys; must be a shortint set.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SET)]
     set: String,
-    /// Pairs of numbers to multiply.
+    /// Number of pairs of numbers to multiply.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pairs: u64,
 }
@@ -65,8 +66,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let started = Instant::now();
     let computed = context.run(&client, &keys, program, lists).await;
     let computing = started.elapsed();
-    // Whatever came of it, and before anything is printed, which may end the process: nobody else has the client key. It goes with
-    // the last job that uses it.
+    // The key is deleted whether or not the computation succeeded, and before any output, which may
+    // end the process: no other process has the client key. The key's bytes go with the last job
+    // that uses the key.
     let deleted = client.delete_key(&key.name).await.map_err(Failure::from);
     let deleted =
         deleted.map_err(|failure| failure.advised(format!("This deletes it: cloakwork keys rm {}", key.name)));

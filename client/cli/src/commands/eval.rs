@@ -14,20 +14,20 @@ use crate::{
 /// Encrypt integers, evaluate an expression on them, decrypt
 ///
 /// Names get a type and a value: bool, or an integer of an even number of bits, u2 to u256 and i2
-/// to i256; u64 where none is given. Several values are several rows. Values in brackets are an
-/// array: what is done to it is done to each element, and sum, dot, min, max and is_one_of take
-/// all of them. A narrower integer beside a wider one is made as wide; what overflows wraps
-/// around. The server sees the expression and the numbers that stand in it, and nothing of the
-/// values.
+/// to i256. The default is u64. Several values are several rows. Values in brackets are an array:
+/// operations apply to each element, and sum, dot, min, max and is_one_of take all elements. A
+/// narrower integer beside a wider integer is widened, and overflow wraps around. The server sees
+/// the expression and the numbers in it, and nothing of the values.
 ///
-/// Operators, those that bind least first: || && (== != < <= > >=) | ^ & (<< >>) (+ -) (* / %) and
+/// Operators, from the lowest precedence: || && (== != < <= > >=) | ^ & (<< >>) (+ -) (* / %) and
 /// in front - !. Functions: min max abs select(condition, yes, no) sum dot(x, y, ..) is_one_of
 /// match(x, key, result, .., otherwise) lookup(x, result, ..) mul_div add_overflows sub_overflows
 /// mul_overflows rotl rotr reverse_bits is_even is_odd ilog2 count_ones count_zeros leading_ones
 /// leading_zeros trailing_ones trailing_zeros aes128(key, block), and types, as in u8(x). Numbers
-/// are decimal, or hexadecimal behind 0x, and may have _ in them; one has the type of what it goes
-/// with, or else u64. x[i] is an element of an array, and [x, y, 3] an array. Several expressions,
-/// with semicolons between them, are computed by one job. All of them have up to 1000 characters.
+/// are decimal, or hexadecimal after 0x, and may contain _. A number has the type of the other
+/// operands, or u64. x[i] is an element of an array, and [x, y, 3] is an array. Several
+/// expressions, separated by semicolons, are computed by one job. Together they have up to 1000
+/// characters.
 ///
 /// Examples:
 ///   cloakwork eval 'max(x, y) * 3 + (z >> 2)' x=u64:7 y=u64:9 z=u32:255
@@ -37,16 +37,17 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// What to compute.
+    /// Expressions to compute.
     #[arg(allow_hyphen_values = true)]
     expression: String,
-    /// Names and their values, as in x=u64:7, x=i8:1,-2,3 or x=u8:[1,2,3].
+    /// Names with their types and values, as in x=u64:7, x=i8:1,-2,3 or x=u8:[1,2,3].
     #[arg(value_name = "NAME=TYPE:VALUE")]
     arguments: Vec<Argument>,
-    /// Say what it would cost, and compute nothing.
+    /// Print the cost of the job, and compute nothing.
     #[arg(long)]
     plan: bool,
-    /// Parameter set to compute under, of those that the keys have; the one that they were made for where absent.
+    /// Parameter set to compute under, one of the sets of the keys. Default: the set that the keys
+    /// were made for.
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
 }
@@ -100,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
 /// The value of an expression in each row.
 struct Output {
     row: RowType,
-    /// Of a row that is no array, its value.
+    /// Values by row. A row that is not an array has one value.
     rows: Vec<Vec<String>>,
 }
 
@@ -155,7 +156,7 @@ fn plan(context: &Context, program: &Program, rows: u64, report: &ProgramReport)
                 report.depth
             );
             if report.estimates.is_empty() {
-                lines += "no time is known yet: a pool tells after its first job under the set\n";
+                lines += "no time is known yet: a pool reports times after its first job under the set\n";
             }
             for pool in &report.estimates {
                 let (one, many) = (millis(pool.one_row_micros), millis(pool.batched_row_micros));

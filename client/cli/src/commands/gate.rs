@@ -15,12 +15,12 @@ use crate::{context::Context, failure::Failure};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// AND, NAND, NOR, OR, XNOR or XOR.
+    /// Gate: AND, NAND, NOR, OR, XNOR or XOR.
     gate: Gate,
-    /// Bits that come from the left.
+    /// Bits of the left input, 0 or 1.
     #[arg(long, value_name = "B,B,..", value_delimiter = ',', required = true)]
     left: Vec<u64>,
-    /// Bits that come from the right, as many.
+    /// Bits of the right input, as many as on the left.
     #[arg(long, value_name = "B,B,..", value_delimiter = ',', required = true)]
     right: Vec<u64>,
 }

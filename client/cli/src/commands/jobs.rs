@@ -16,28 +16,28 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List jobs, the newest first.
+    /// List jobs, newest first.
     Ls {
-        /// Only jobs in this state; may be given several times.
+        /// Only jobs in this state; may be repeated.
         #[arg(long)]
         state: Vec<State>,
-        /// Most to list.
+        /// Maximum number of jobs to list.
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: usize,
     },
-    /// Show a job and where its time went.
+    /// Show a job, and the time of each of its stages.
     Show {
-        /// The job: its id, or its resource name.
+        /// Id or resource name of the job.
         job: String,
     },
-    /// Print a job's changes until it has ended. Ends with 7 when the job failed or was cancelled.
+    /// Print a job's changes until its end. Exits with 7 if the job failed or was cancelled.
     Watch {
-        /// The job: its id, or its resource name.
+        /// Id or resource name of the job.
         job: String,
     },
     /// Cancel a job that has not ended.
     Cancel {
-        /// The job: its id, or its resource name.
+        /// Id or resource name of the job.
         job: String,
     },
 }
@@ -117,7 +117,7 @@ fn state(job: &Job) -> String {
     job.state().as_str_name().trim_start_matches("JOB_STATE_").to_lowercase()
 }
 
-/// What its worker is doing with it, as far as that is known.
+/// The stage that the job's worker has reported, if any.
 fn stage(job: &Job) -> Option<String> {
     let stage = job.stage().as_str_name().trim_start_matches("JOB_STAGE_").to_lowercase();
     (job.stage() != JobStage::Unspecified).then_some(stage)
@@ -146,7 +146,7 @@ fn page(job: &Job) -> String {
     text
 }
 
-/// Stable fields; times in seconds since 1970.
+/// The job as a JSON document with stable fields; times in seconds since 1970.
 fn document(job: &Job) -> Value {
     let outputs: Vec<Value> = job
         .outputs

@@ -21,18 +21,18 @@ use crate::{
 
 /// Make a client key and its evaluation key
 ///
-/// The client key goes to DIR/client.key, which only its owner can read; with a passphrase it is
-/// sealed as well. The parts of the evaluation key lie beside it, and are all that `cloakwork keys
-/// push` sends. A client key that is there already is never overwritten.
+/// The client key goes to DIR/client.key, which only its owner can read. With a passphrase, the key
+/// is sealed as well. The parts of the evaluation key lie beside it, and `cloakwork keys push`
+/// sends only these parts. An existing client key is never overwritten.
 ///
 /// One client key may serve several sets that differ only in how they bootstrap: repeat --set, or
-/// add one to the keys that are there with --add. `cloakwork keys push` sends what the server
+/// add a set to existing keys with --add. `cloakwork keys push` sends the parts that the server
 /// lacks.
 ///
-/// Some sets have a companion, which bootstraps the same ciphertexts another way. With the keys of
-/// both, workers on GPUs take the companion's where it is faster: where little is computed at a
+/// Some sets have a companion, which bootstraps the same ciphertexts in another way. With the keys
+/// of both, workers on GPUs use the companion where it is faster: where little is computed at a
 /// time. Programs, jobs and results stay those of the set. A companion's evaluation key is larger,
-/// and of no use to processors.
+/// and of no use to CPUs.
 ///
 /// Examples:
 ///   cloakwork keygen
@@ -44,22 +44,23 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Parameter set; `cloakwork sets` lists those that the server serves. May be repeated. Without it,
-    /// V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128.
+    /// Parameter set; `cloakwork sets` lists the sets that the server serves. May be repeated.
+    /// Default: V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128.
     #[arg(long = "set", value_name = "NAME")]
     sets: Vec<String>,
-    /// Add the sets to the keys of the directory instead of making new ones.
+    /// Add the sets to the existing keys of the directory instead of making new keys.
     #[arg(long)]
     add: bool,
-    /// Make keys of the sets' companions as well; with --add and without --set, those of the sets that are there.
+    /// Also make keys of the sets' companions. With --add and without --set, make only the
+    /// companions of the existing sets.
     #[arg(long)]
     companion: bool,
-    /// Directory to make; that of --keys where absent.
+    /// Directory to make. Default: the directory of --keys.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// Two bits of message and two of carry: what suits most programs.
+/// Two bits of message and two of carry, which suits most programs.
 pub(crate) const DEFAULT_SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
 pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
@@ -73,7 +74,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     };
     let sets = wanted(named, &present, args.companion)?;
     sets.iter().for_each(|set| warn(set.name, set.standing));
-    // All of them, before the first is made: a directory with some of the sets would be in the way of another try.
+    // All sets are checked before the first is made. A directory with some of the sets would block
+    // another attempt.
     Keys::check_sets(present.into_iter().chain(sets.iter().copied()))?;
     let mut keys = None;
     for (index, &set) in sets.iter().enumerate() {
@@ -117,8 +119,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
 
 type Sets = Vec<&'static ParameterSet>;
 
-/// The sets to make keys of: those that are named, and their companions. Where none is named, the default one, or the companions alone
-/// of those that are there.
+/// The sets to make keys of: the named sets, and their companions. Without a name, the default set,
+/// or only the companions of the present sets.
 fn wanted(named: Sets, present: &[&'static ParameterSet], with_companions: bool) -> Result<Sets, Failure> {
     let mut sets = match named.is_empty() {
         true if with_companions && !present.is_empty() => Vec::new(),
@@ -136,7 +138,7 @@ fn wanted(named: Sets, present: &[&'static ParameterSet], with_companions: bool)
     Ok(sets)
 }
 
-/// The sets' companions. Refused where none has one.
+/// The companions of the sets. Refused if no set has a companion.
 fn companions(sets: &[&'static ParameterSet]) -> Result<Sets, Failure> {
     let companions: Sets = sets.iter().filter_map(|set| companion_of(set)).map(|companion| companion.set).collect();
     if !companions.is_empty() {
@@ -153,7 +155,7 @@ fn companions(sets: &[&'static ParameterSet]) -> Result<Sets, Failure> {
     )))
 }
 
-/// Says that a set is weak, if it is.
+/// Prints a warning if a set is weak.
 pub(crate) fn warn(name: &str, standing: Standing) {
     let why = match standing {
         Standing::Served => return,
@@ -163,7 +165,7 @@ pub(crate) fn warn(name: &str, standing: Standing) {
     eprintln!("cloakwork: warning: {name} is weak: {why}");
 }
 
-/// Bytes of each part.
+/// Size in bytes of each part.
 pub(crate) fn sizes(parts: &[Part]) -> Result<Vec<u64>, Failure> {
     let size = |source: &Source| match source {
         Source::Bytes(bytes) => Ok(bytes.len() as u64),

@@ -21,19 +21,20 @@ use crate::{
 pub(crate) enum Command {
     /// Upload the evaluation key of the directory.
     ///
-    /// Sends only what the server lacks: all of it, the parts of a set that was added since, or the rest after an
-    /// earlier push broke off. The client key stays where it is.
+    /// Sends only the parts that the server lacks: the whole key, the parts of a set that was added
+    /// later, or the rest after an interrupted push. The client key stays on this machine.
     Push,
     /// List the keys on the server.
     Ls,
     /// Show a key, part by part.
     Show {
-        /// The key: its id, or its resource name. That of the directory where absent.
+        /// Id or resource name of the key. Default: the key of the directory.
         key: Option<String>,
     },
-    /// Delete a key from the server; its bytes go when the last live job that uses it has ended.
+    /// Delete a key from the server. Its bytes go when the last live job that uses the key has
+    /// ended.
     Rm {
-        /// The key: its id, or its resource name. That of the directory where absent.
+        /// Id or resource name of the key. Default: the key of the directory.
         key: Option<String>,
     },
 }
@@ -96,7 +97,7 @@ async fn remove(context: &Context, key: Option<String>) -> Result<(), Failure> {
     show(context.global.json, || json!({ "key": document(&key) }), || format!("{name}: deleted\n"))
 }
 
-/// The resource name of a key, or of the directory's.
+/// The resource name of a key, or of the directory's key.
 async fn name(context: &Context, client: &Client, key: Option<String>) -> Result<String, Failure> {
     match key {
         Some(key) if key.contains('/') => Ok(key),
@@ -105,7 +106,8 @@ async fn name(context: &Context, client: &Client, key: Option<String>) -> Result
     }
 }
 
-/// What a key may be used for, as far as that can be said of the key alone: of CKKS it depends on what is computed.
+/// The parameter sets that a key is complete for. For CKKS, completeness depends on the
+/// computation, so only the number of parts is given.
 fn completeness(key: &Key) -> String {
     if key.parts.iter().any(|part| part.ckks.is_some()) {
         return format!(", {}", counted(key.parts.len() as u64, "part"));
@@ -124,7 +126,7 @@ struct Kind<'a> {
     size: u64,
 }
 
-/// A key's parts by kind and set, in the order in which they come.
+/// A key's parts by kind and set, in the order of the parts.
 fn kinds(key: &Key) -> Vec<Kind<'_>> {
     let mut kinds: Vec<Kind<'_>> = Vec::new();
     for part in &key.parts {
@@ -141,7 +143,7 @@ fn size_of(part: &KeyPart) -> u64 {
     part.digest.as_ref().map_or(0, |digest| digest.size_bytes)
 }
 
-/// What a part of a CKKS key is for, and up to which level.
+/// Purpose of a part of a CKKS key, and its highest level.
 fn purpose(part: &CkksKeyPart) -> String {
     let level = part.level;
     match part.purpose() {

@@ -10,9 +10,9 @@ use crate::{
 
 /// Encrypt values, run a function on each by programmable bootstraps, decrypt
 ///
-/// One bootstrap a value. With two lists of values, the function takes x from the first and y from
-/// the second, both below the message modulus. The server sees the function, and nothing of the
-/// values.
+/// Each value takes one bootstrap. With two lists of values, the function takes x from the first
+/// list and y from the second, both below the message modulus. The server sees the function, and
+/// nothing of the values.
 ///
 /// Examples:
 ///   cloakwork pbs --fn square --values 1,2,3
@@ -27,10 +27,11 @@ pub(crate) struct Args {
     /// Values of x.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', required = true, allow_negative_numbers = true)]
     values: Vec<u64>,
-    /// Values of y, as many.
+    /// Values of y, as many as of x.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', allow_negative_numbers = true)]
     values2: Option<Vec<u64>>,
-    /// Parameter set to compute under, of those that the keys have; the one that they were made for where absent.
+    /// Parameter set to compute under, one of the sets of the keys. Default: the set that the keys
+    /// were made for.
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
 }

@@ -9,7 +9,7 @@ use crate::{
     output::{Table, bytes, show},
 };
 
-/// What a ciphertext holds.
+/// Plaintexts of a ciphertext.
 fn plaintexts(set: &ParameterSet) -> String {
     match (set.slots, set.message_modulus) {
         (0, 0) => "bit".into(),
@@ -18,7 +18,7 @@ fn plaintexts(set: &ParameterSet) -> String {
     }
 }
 
-/// What an evaluation key takes up; one for vectors has as many parts as its client wants.
+/// Size of an evaluation key. A key for vectors has as many parts as its client wants.
 fn key(set: &ParameterSet) -> String {
     match set.slots {
         0 => bytes(set.bootstrap_key_bytes + set.key_switch_key_bytes),

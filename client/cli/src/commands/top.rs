@@ -21,9 +21,9 @@ use crate::{
 
 /// Watch pools, queues and rates
 ///
-/// Pools come from the server itself, everything else from the metrics of its admin port: gauges as
-/// they stand, counters a second, histograms by their mean since the last look. q leaves. Where
-/// there is no terminal, prints one table and ends.
+/// Pools come from the server itself, and everything else from the metrics of its admin port.
+/// Gauges show their current value, counters their rate per second, and histograms their mean since
+/// the last update. The key q quits. Without a terminal, the command prints one table and ends.
 ///
 /// Examples:
 ///   cloakwork top
@@ -35,23 +35,23 @@ pub(crate) struct Args {
     /// Address of the admin port.
     #[arg(long, env = "CLOAKWORK_ADMIN", value_name = "HOST:PORT", default_value = "127.0.0.1:7271")]
     admin: String,
-    /// Seconds between two looks.
+    /// Seconds between two updates.
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
 }
 
-/// All that is shown.
+/// Data on the screen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     server: String,
     version: String,
     pools: Vec<Pool>,
     readings: BTreeMap<String, Reading>,
-    /// Why there are no readings.
+    /// Reason why there are no readings.
     problem: Option<String>,
 }
 
-/// Takes one look after the other.
+/// Takes one snapshot after the other.
 struct Observer {
     client: Client,
     server: String,
@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let mut observer = Observer { client, server: context.global.server.clone(), admin: args.admin, last: None };
     let interval = Duration::from_secs(args.interval);
     if context.global.json || !std::io::stdout().is_terminal() {
-        // Rates need two looks.
+        // Rates need two snapshots.
         observer.look().await?;
         tokio::time::sleep(interval).await;
         let snapshot = observer.look().await?;
@@ -84,7 +84,7 @@ async fn live(
     loop {
         let snapshot = match observer.look().await {
             Ok(snapshot) => snapshot,
-            // A server that is being restarted comes back; q leaves meanwhile.
+            // A restarted server comes back. Meanwhile, q quits.
             Err(failure) => Snapshot { problem: Some(failure.to_string()), ..Snapshot::default() },
         };
         let until = Instant::now() + interval;
@@ -97,7 +97,7 @@ async fn live(
     }
 }
 
-/// Waits for a key or for the time of the next look.
+/// Waits for a key or for the time of the next snapshot. Returns whether the user quits.
 fn asked_to_leave(until: Instant) -> Result<bool, Failure> {
     if !event::poll(until.saturating_duration_since(Instant::now()))? {
         return Ok(false);

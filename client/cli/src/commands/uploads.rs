@@ -14,20 +14,21 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List the uploads that have begun and not ended, of all the tenant's clients.
+    /// List the unfinished uploads of all the tenant's clients.
     ///
-    /// Each takes one of the places that the tenant has for open uploads. Its whole size counts against the tenant's
-    /// bytes.
+    /// Each upload takes one of the places that the tenant has for open uploads. Its whole size
+    /// counts against the tenant's bytes.
     Ls,
     /// Abort uploads: delete the bytes received so far. Their places and bytes are free at once.
     ///
-    /// Stop the client first. A client that is sending such an upload fails, but one that retries, or that is between
-    /// two attempts, begins the upload again. What is stored stays, and so do results that workers hand in.
+    /// Stop the client first. A client that is sending the upload fails. A client that retries, or
+    /// that is between two attempts, begins the upload again. Stored ciphertexts and keys stay, and
+    /// so do results that workers hand in.
     Abort {
-        /// The upload: its id, or its resource name.
+        /// Id or resource name of the upload.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         upload: Option<String>,
-        /// All open uploads of the tenant.
+        /// Abort all open uploads of the tenant.
         #[arg(long)]
         all: bool,
     },
@@ -69,7 +70,8 @@ async fn abort(client: &Client, names: Vec<String>, json: bool) -> Result<(), Fa
     for name in &names {
         client.abort_upload(name).await?;
     }
-    // The server does not say which. An upload that had ended, or is a worker's result, is no error.
+    // The server does not say which uploads were open. An upload that had ended, or is a worker's
+    // result, is not an error.
     let text = || names.iter().map(|name| format!("{name}: aborted, or not open to an abort\n")).collect();
     show(json, || json!({ "aborted": names }), text)
 }
@@ -82,7 +84,7 @@ fn size(upload: &Upload) -> u64 {
     upload.digest.as_ref().map_or(0, |digest| digest.size_bytes)
 }
 
-/// When an upload expires, by this machine's clock: `in 23 h`, say.
+/// Remaining time of an upload by this machine's clock, for example `in 23 h`.
 fn expires(seconds: i64, now: u64) -> String {
     match u64::try_from(seconds).unwrap_or(0).saturating_sub(now) {
         0 => "now".to_owned(),
@@ -93,13 +95,13 @@ fn expires(seconds: i64, now: u64) -> String {
     }
 }
 
-/// The hash of the blob that is uploaded, in hexadecimal.
+/// Hash of the uploaded blob, in hexadecimal.
 fn blob(upload: &Upload) -> String {
     let blake3 = upload.digest.as_ref().map(|digest| digest.blake3.clone()).unwrap_or_default();
     blake3.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Stable fields; times in seconds since 1970.
+/// The upload as a JSON document with stable fields; times in seconds since 1970.
 fn document(upload: &Upload) -> Value {
     json!({
         "name": upload.name,
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_that_is_left_is_told_in_one_unit() {
+    fn remaining_time_is_shown_in_one_unit() {
         let now = 1_000_000;
         for (left, text) in [
             (-5, "now"),

@@ -1,4 +1,4 @@
-//! Names and what they stand for: `x=u64:7`, `prices=u32:[3,5,8]`.
+//! Names with their types and values: `x=u64:7`, `prices=u32:[3,5,8]`.
 
 use std::str::FromStr;
 
@@ -11,9 +11,9 @@ use crate::syntax::is_name;
 pub(crate) struct Argument {
     pub(crate) name: String,
     pub(crate) ty: Type,
-    /// Elements of a row, where it is an array.
+    /// Number of elements in a row of an array; `None` for a single value.
     pub(crate) length: Option<usize>,
-    /// Of all rows; an array's elements one after the other.
+    /// Values of all rows; an array's elements follow each other.
     pub(crate) values: Vec<Integer>,
 }
 
@@ -23,7 +23,7 @@ impl Argument {
     }
 }
 
-/// What a value is that names no type.
+/// Type of a value without a named type.
 pub(super) const DEFAULT: Type = Type::Uint(64);
 
 impl FromStr for Argument {
@@ -33,7 +33,9 @@ impl FromStr for Argument {
         let expected = || format!("'{text}': expected NAME=TYPE:VALUE, as in x=u64:7");
         let (name, rest) = text.split_once('=').ok_or_else(expected)?;
         if !is_name(name) {
-            return Err(format!("'{name}' is no name: it has letters, digits and _, and begins with no digit"));
+            return Err(format!(
+                "'{name}' is not a name: a name has letters, digits and _, and does not begin with a digit"
+            ));
         }
         let (ty, values) = match rest.split_once(':') {
             Some((first, ty)) if type_named(first).is_none() && type_named(ty).is_some() => {
@@ -58,7 +60,8 @@ fn values_of(text: &str, ty: Type) -> Result<Vec<Integer>, String> {
     text.split(',').map(|value| Integer::parse(value.trim(), ty)).collect()
 }
 
-/// Arrays of one length, what is behind the first bracket: the length, and all elements.
+/// Parses arrays of equal length, from after the first bracket. Returns the length, and all
+/// elements.
 fn arrays_of(name: &str, ty: Type, text: &str) -> Result<(Option<usize>, Vec<Integer>), String> {
     let expected =
         || format!("the arrays of {name}: expected {name}={ty}:[1,2,3], or several with commas between them");
@@ -89,7 +92,7 @@ fn arrays_of(name: &str, ty: Type, text: &str) -> Result<(Option<usize>, Vec<Int
     Ok((length, values))
 }
 
-/// The type of that name: bool, u2 to u256, i2 to i256.
+/// The type of a name: bool, u2 to u256, i2 to i256.
 pub(super) fn type_named(name: &str) -> Option<Type> {
     if name == "bool" {
         return Some(Type::Bool);
@@ -103,5 +106,5 @@ pub(super) fn type_named(name: &str) -> Option<Type> {
 }
 
 fn no_type(name: &str) -> String {
-    format!("'{name}' is no type: there are bool, and u2, u4 .. u256 and i2, i4 .. i256")
+    format!("'{name}' is not a type: types are bool, u2, u4 .. u256 and i2, i4 .. i256")
 }

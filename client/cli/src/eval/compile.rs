@@ -1,5 +1,5 @@
-//! Trees to programs: types are found, narrower integers made wider, numbers made constants, and what is done to an array
-//! is done to each of its elements.
+//! Compiles trees to programs. The compiler infers types, widens narrower integers, turns numbers
+//! into constants, and applies operations on an array to each element.
 
 use cloakwork_client::{
     ClientError, Integer, Kind, LIMITS, Program, ProgramBuilder, ProgramError, Type, Value, params::ParameterSet,
@@ -16,7 +16,8 @@ use crate::{
     syntax::{Node, NodeKind, Problem, at, parse_several},
 };
 
-/// Compiles expressions whose names stand for these arguments, each a fresh input; each expression is an output.
+/// Compiles expressions over named arguments. Each argument is a fresh input, and each expression
+/// is an output.
 pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argument]) -> Result<Program, Problem> {
     let trees = parse_several(text)?;
     let mut builder = ProgramBuilder::new(set);
@@ -50,7 +51,7 @@ pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argum
         }
     }
     if let Some(Name { text, .. }) = compiler.names.iter().find(|name| !name.is_used) {
-        return Err(format!("'{text}' is given a value, and stands nowhere in the expression").into());
+        return Err(format!("'{text}' has a value, but the expression does not use it").into());
     }
     let places = compiler.places;
     compiler.builder.build().map_err(|error| match error {
@@ -62,7 +63,7 @@ pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argum
 pub(super) struct Compiler<'a> {
     builder: ProgramBuilder,
     names: Vec<Name<'a>>,
-    /// Where in the text each operation stands.
+    /// Place in the text of each operation.
     places: Vec<usize>,
 }
 
@@ -78,16 +79,16 @@ pub(super) struct Typed {
     pub(super) ty: Type,
 }
 
-/// What a node stands for.
+/// Value of a node.
 #[derive(Clone)]
 pub(super) enum Operand {
     One(Typed),
-    /// Of one type.
+    /// Elements of one type.
     Array(Vec<Typed>),
 }
 
 impl Operand {
-    /// Its values.
+    /// The single value, or all elements.
     pub(super) fn values(&self) -> &[Typed] {
         match self {
             Self::One(typed) => std::slice::from_ref(typed),
@@ -96,11 +97,11 @@ impl Operand {
     }
 }
 
-/// Of the numbers that elements have.
+/// Type of the indices of elements.
 const INDEX: Type = Type::Uint(64);
 
 impl Compiler<'_> {
-    /// What a node stands for. A number is of the type that is `wanted`, or of 64 bits.
+    /// Compiles a node. A number has the type `wanted`, or 64 bits by default.
     pub(super) fn operand(&mut self, node: &Node, wanted: Option<Type>) -> Result<Operand, Problem> {
         if let Some(text) = literal(node) {
             return self.constant(node.place, &text, wanted.unwrap_or(DEFAULT)).map(Operand::One);
@@ -139,17 +140,18 @@ impl Compiler<'_> {
         elements.collect::<Result<_, _>>().map(Operand::Array)
     }
 
-    /// An element by its number, which is known, or encrypted: behind the last one there is 0.
+    /// Compiles an element of an array. The index is known or encrypted; an encrypted index beyond
+    /// the last element gives 0.
     fn element(&mut self, place: usize, array: &Node, index: &Node, wanted: Option<Type>) -> Result<Operand, Problem> {
         let Operand::Array(elements) = self.operand(array, wanted)? else {
-            return Err(at(place, "what is no array has no elements"));
+            return Err(at(place, "only an array has elements"));
         };
         let Some(text) = literal(index) else {
             let place = index.place;
             let index = self.operand(index, None)?;
             if !matches!(index.values()[0].ty, Type::Uint(_)) {
                 let ty = index.values()[0].ty;
-                return Err(at(place, format!("the number of an element is an unsigned integer, not {ty}")));
+                return Err(at(place, format!("the index of an element is an unsigned integer, not {ty}")));
             }
             return operations::numbered(self, place, &index, elements);
         };
@@ -163,7 +165,7 @@ impl Compiler<'_> {
         let advice = match ty {
             Type::Uint(bits @ ..=128) | Type::Int(bits @ ..=128) if !text.starts_with('-') => {
                 let wide = if ty.is_signed() { Type::Int(2 * bits) } else { Type::Uint(2 * bits) };
-                format!("; what it goes with may be made wider, as in {wide}(x)")
+                format!("; the other operand can be widened, as in {wide}(x)")
             }
             _ => String::new(),
         };
@@ -186,7 +188,8 @@ impl Compiler<'_> {
         Typed { value: self.builder.cast(from.value, ty), ty }
     }
 
-    /// Operands whose values are of one type: numbers take that of the others, narrower integers that of the widest.
+    /// Compiles operands to one type. Numbers take the type of the others, and narrower integers
+    /// take the widest type.
     pub(super) fn alike<'n>(
         &mut self,
         place: usize,
@@ -207,7 +210,7 @@ impl Compiler<'_> {
                     let advice = if [other, ty].contains(&Type::Bool) {
                         "a comparison makes a bool, as in x != 0"
                     } else {
-                        "a cast makes one the other, as in i64(x)"
+                        "cast one of the operands, as in i64(x)"
                     };
                     at(place, format!("{other} and {ty} do not go together: {advice}"))
                 })?,
@@ -225,7 +228,8 @@ impl Compiler<'_> {
         operands.into_iter().map(one).collect()
     }
 
-    /// What is done to values, done to the elements of arrays among them; what is no array goes with each element.
+    /// Applies an operation to values, and to the elements of arrays among them. A single value
+    /// goes with each element.
     pub(super) fn each(
         &mut self,
         place: usize,
@@ -269,7 +273,7 @@ fn unknown(place: usize, name: &str, arguments: usize) -> Problem {
     at(place, problem)
 }
 
-/// The type that has the values of both.
+/// The type that holds the values of both types, if there is one.
 fn wider(left: Type, right: Type) -> Option<Type> {
     match (left, right) {
         (Type::Uint(left), Type::Uint(right)) => Some(Type::Uint(left.max(right))),
@@ -279,7 +283,7 @@ fn wider(left: Type, right: Type) -> Option<Type> {
     }
 }
 
-/// A number, or what is made of nothing else: of whatever type is wanted.
+/// Whether a node consists only of numbers, and so takes any wanted type.
 fn is_untyped(node: &Node) -> bool {
     match &node.kind {
         NodeKind::Number(_) => true,
@@ -292,7 +296,7 @@ fn is_untyped(node: &Node) -> bool {
     }
 }
 
-/// A number as it was written, with its sign.
+/// A number as written, with its sign.
 fn literal(node: &Node) -> Option<String> {
     match &node.kind {
         NodeKind::Number(text) => Some(text.clone()),

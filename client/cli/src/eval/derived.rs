@@ -1,4 +1,4 @@
-//! Functions that are several operations.
+//! Functions that consist of several operations.
 
 use cloakwork_client::{Kind, Type};
 
@@ -8,7 +8,8 @@ use crate::syntax::{Problem, at};
 /// Bits of the longest integers.
 const BITS_MAX: u32 = 256;
 
-/// The product of two numbers over a third one: the product has room for all of its bits.
+/// Divides the product of two numbers by a third number. The product is computed at twice the
+/// width, so no bit is lost.
 pub(super) fn product_divided(compiler: &mut Compiler<'_>, place: usize, numbers: &[Typed]) -> Result<Typed, Problem> {
     let ty = numbers[0].ty;
     let wide = match ty {
@@ -22,7 +23,7 @@ pub(super) fn product_divided(compiler: &mut Compiler<'_>, place: usize, numbers
     Ok(compiler.cast_to(place, quotient, ty))
 }
 
-/// Is a number odd, or is it even?
+/// Whether a number is odd, or, if `odd` is false, whether a number is even.
 pub(super) fn parity(compiler: &mut Compiler<'_>, place: usize, number: Typed, odd: bool) -> Result<Typed, Problem> {
     let ty = Type::Uint(2);
     let digit = compiler.cast_to(place, number, ty);
@@ -32,7 +33,7 @@ pub(super) fn parity(compiler: &mut Compiler<'_>, place: usize, number: Typed, o
     Ok(compiler.apply(place, kind, &[bit, one], Type::Bool))
 }
 
-/// The place of the highest bit that is set; of 0, the greatest number.
+/// Index of the highest bit that is set; for 0, the greatest number.
 pub(super) fn log2(compiler: &mut Compiler<'_>, place: usize, number: Typed) -> Result<Typed, Problem> {
     let bits = number.ty.bits().ok_or_else(|| at(place, format!("it takes integers, not {}", number.ty)))?;
     let count = Type::Uint(32);

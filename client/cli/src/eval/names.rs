@@ -1,6 +1,6 @@
-//! What functions are called, for whoever calls one by another name.
+//! Names of functions, with hints for wrong names.
 
-/// How each function is written, those that are no type.
+/// Notation of each function that is not a type.
 pub(crate) const FUNCTIONS: &[&str] = &[
     "abs(x)",
     "add_overflows(x, y)",
@@ -30,7 +30,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     "trailing_zeros(x)",
 ];
 
-/// What other languages call some of them.
+/// Names of some functions in other languages.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("contains", "is_one_of(value, array)"),
     ("if", "select(condition, yes, no)"),
@@ -42,7 +42,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("shr", "x >> bits"),
 ];
 
-/// How a function of that name, or of one much like it, is written.
+/// Notation of the function of this name, or of a similar name.
 pub(crate) fn hint(name: &str) -> Option<String> {
     match ELSEWHERE.iter().find(|(known, _)| *known == name) {
         Some((_, other)) => Some(format!("it is written {other}")),
@@ -50,7 +50,7 @@ pub(crate) fn hint(name: &str) -> Option<String> {
     }
 }
 
-/// The same, of functions of some other language.
+/// Like [`hint`], for the functions of another language.
 pub(crate) fn hint_among(functions: &[&str], name: &str) -> Option<String> {
     if let Some(function) = functions.iter().find(|function| called(function) == name) {
         return Some(format!("it is written {function}"));
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nearly_a_function_is_recognised() {
+    fn similar_and_foreign_names_get_a_hint() {
         for (name, expected) in [
             ("max", Some("it is written max(x, y)")),
             ("mxa", Some("is it max(x, y)?")),

@@ -1,4 +1,4 @@
-//! Operators and functions by name, and what they make of their operands.
+//! Operators and named functions, and the operations that they make.
 
 use cloakwork_client::{Kind, LIMITS, Type};
 
@@ -8,23 +8,23 @@ use super::{
 };
 use crate::syntax::{Node, Problem, at};
 
-/// What an operation returns.
+/// Result type of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Returns {
-    /// The type of its operands.
+    /// The type of the operands.
     Same,
     Bool,
     /// A number of bits.
     Count,
 }
 
-/// Of a block cipher: its keys as well.
+/// Type of the blocks and keys of a block cipher.
 const BLOCK: Type = Type::Uint(128);
 
-/// Operations by the name that expressions have for them.
+/// An operation: its name in expressions, its kind and its result type.
 type Named = (&'static str, Kind, Returns);
 
-/// Of one operand.
+/// Operations with one operand.
 pub(crate) const OF_ONE: &[Named] = &[
     ("-", Kind::Negate, Returns::Same),
     ("!", Kind::Not, Returns::Same),
@@ -38,7 +38,7 @@ pub(crate) const OF_ONE: &[Named] = &[
     ("trailing_zeros", Kind::TrailingZeros, Returns::Count),
 ];
 
-/// Of two operands of one type.
+/// Operations with two operands of one type.
 pub(crate) const OF_TWO: &[Named] = &[
     ("+", Kind::Add, Returns::Same),
     ("-", Kind::Subtract, Returns::Same),
@@ -63,7 +63,8 @@ pub(crate) const OF_TWO: &[Named] = &[
     (">=", Kind::GreaterOrEqual, Returns::Bool),
 ];
 
-/// An operator or a function, or nothing where none of that name takes so many arguments.
+/// Compiles an operator or a function. Returns `None` if no function of this name takes this many
+/// arguments.
 pub(super) fn call(
     compiler: &mut Compiler<'_>,
     place: usize,
@@ -81,7 +82,7 @@ pub(super) fn call(
             matched(compiler, place, value, cases, otherwise, wanted)
         }
         ("lookup", [number, results @ ..]) if !results.is_empty() => lookup(compiler, place, number, results, wanted),
-        // A key that is too short is a mistake.
+        // The operands are not widened, because a key that is too short is a mistake.
         ("aes128", [key, block]) => compiler.operand(key, Some(BLOCK)).and_then(|key| {
             let block = compiler.operand(block, Some(BLOCK))?;
             elementwise(compiler, place, Kind::Aes128Encrypt, Returns::Same, &[key, block])
@@ -112,7 +113,8 @@ pub(super) fn call(
     })
 }
 
-/// Of the operands of an operation, those that decide its type, where they have one; nothing where its type is its own.
+/// The operands that decide the type of an operation; `None` if the operation has a type of its
+/// own.
 pub(super) fn deciding<'n>(name: &str, arguments: &'n [Node]) -> Option<Vec<&'n Node>> {
     match (name, arguments) {
         ("<<" | ">>" | "rotl" | "rotr", [number, _]) => Some(vec![number]),
@@ -179,7 +181,7 @@ fn select(
     compiler.each(place, &operands, apply)
 }
 
-/// Of all operands, arrays' elements among them.
+/// Sum of all operands, the elements of arrays included.
 fn sum(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node], wanted: Option<Type>) -> Result<Operand, Problem> {
     let operands = compiler.alike(place, nodes, wanted)?;
     if let [Operand::One(_)] = operands[..] {
@@ -189,7 +191,8 @@ fn sum(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node], wanted: Option
     Ok(Operand::One(compiler.apply(place, Kind::Sum, &values, values[0].ty)))
 }
 
-/// Is the first operand, or each of its elements, one of the others or of their elements?
+/// Whether the first operand, or each of its elements, equals one of the other operands or their
+/// elements.
 fn is_one_of(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node]) -> Result<Operand, Problem> {
     let mut operands = compiler.alike(place, nodes, None)?;
     let others = spread(&operands.split_off(1));
@@ -208,7 +211,7 @@ fn spread(operands: &[Operand]) -> Vec<Typed> {
     operands.iter().flat_map(Operand::values).copied().collect()
 }
 
-/// Of pairs: two arrays, element by element, or two numbers.
+/// Sum of the products of pairs: two arrays, element by element, or two numbers.
 fn dot(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node], wanted: Option<Type>) -> Result<Operand, Problem> {
     let mut pairs: Vec<Typed> = Vec::new();
     for both in compiler.alike(place, nodes, wanted)?.chunks(2) {
@@ -221,7 +224,8 @@ fn dot(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node], wanted: Option
     Ok(Operand::One(compiler.apply(place, Kind::Dot, &pairs, pairs[0].ty)))
 }
 
-/// The least or the greatest of an array: neighbours first, so that few depend on each other.
+/// Minimum or maximum of an array. Neighbours are compared first, so that few operations depend on
+/// each other.
 fn extreme(
     compiler: &mut Compiler<'_>,
     place: usize,
@@ -243,7 +247,7 @@ fn extreme(
     Ok(Operand::One(level[0]))
 }
 
-/// The result beside the first key that equals a value, or the last one.
+/// The result beside the first key that equals a value, or the last result if no key does.
 fn matched(
     compiler: &mut Compiler<'_>,
     place: usize,
@@ -265,7 +269,7 @@ fn matched(
     })
 }
 
-/// The result of that number, counted from 0; behind the last one there is 0.
+/// The result at an index, counted from 0. An index beyond the last result gives 0.
 fn lookup(
     compiler: &mut Compiler<'_>,
     place: usize,
@@ -281,10 +285,10 @@ fn lookup(
     }
 }
 
-/// Results of `lookup`: as many as integers of eight bits have values.
+/// Maximum number of results of `lookup`: the number of values of integers of eight bits.
 const RESULTS_MAX: usize = 256;
 
-/// That one of some values which is known by its number, counted from 0; 0 behind the last one.
+/// The value at an index, counted from 0. An index beyond the last value gives 0.
 pub(super) fn numbered(
     compiler: &mut Compiler<'_>,
     place: usize,
@@ -294,7 +298,7 @@ pub(super) fn numbered(
     let ty = number.values()[0].ty;
     let numbers = ty.bits().map_or(2, |bits| 1_usize.checked_shl(bits).unwrap_or(usize::MAX));
     if values.len() > numbers {
-        return Err(at(place, format!("{} of them, by a number of type {ty}: at most {numbers}", values.len())));
+        return Err(at(place, format!("{} values for an index of type {ty}: at most {numbers}", values.len())));
     }
     check_size(place, number.values().len(), values.len())?;
     let keys = (0..values.len()).map(|key| compiler.constant(place, &key.to_string(), ty));
@@ -306,15 +310,16 @@ pub(super) fn numbered(
     })
 }
 
-/// Refuses what would be far too large for a program before it is written down: an argument takes a byte at least.
+/// Refuses an operation that is far too large for a program, before it is built. Each argument
+/// takes at least one byte.
 fn check_size(place: usize, each: usize, among: usize) -> Result<(), Problem> {
     if each.saturating_mul(among) <= LIMITS.bytes {
         return Ok(());
     }
-    Err(at(place, format!("each of {each} among {among} is too much for a program")))
+    Err(at(place, format!("{each} values among {among} are too many for a program")))
 }
 
-/// The first one is what is looked for among the other keys.
+/// Compiles a match. The first key is the searched value, and the other keys are the candidates.
 fn choose(compiler: &mut Compiler<'_>, place: usize, keys: &[Typed], results: &[Typed]) -> Typed {
     let mut arguments = vec![keys[0]];
     arguments.extend(keys[1..].iter().zip(results).flat_map(|(key, result)| [*key, *result]));

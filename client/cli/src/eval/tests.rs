@@ -12,7 +12,7 @@ fn compiled(text: &str, arguments: &[&str]) -> Result<Program, String> {
         .map_err(|problem| problem.to_string())
 }
 
-/// Compiles with those of the names that stand in the text.
+/// Compiles with those arguments whose names occur in the text.
 fn program(text: &str) -> Result<Program, String> {
     let names = ["x=u64:7", "y=u32:9", "z=i8:-1", "b=bool:true", "v=u8:[1,2,3,4,5]", "w=u16:[1,2,3,4,5]", "n=u8:[1]"];
     let words: Vec<&str> = text.split(|char: char| !char.is_ascii_alphanumeric()).collect();
@@ -71,7 +71,7 @@ fn types_follow_from_operands() {
 }
 
 #[test]
-fn what_is_done_to_an_array_is_done_to_its_elements() {
+fn operations_on_an_array_apply_to_its_elements() {
     for (text, types) in [
         ("v", "u8[5]"),
         ("v + w", "u16[5]"),
@@ -115,7 +115,7 @@ fn what_is_done_to_an_array_is_done_to_its_elements() {
     }
 }
 
-/// What a program's outputs are on one row, computed in the clear: a line for each.
+/// Outputs of a program on one row, computed in the clear, with a line for each output.
 fn evaluated(text: &str, arguments: &[&str]) -> Vec<String> {
     let program = compiled(text, arguments).unwrap_or_else(|problem| panic!("{text}: {problem}"));
     let checked = cloakwork_circuit::Program::decode(program.bytes(), &cloakwork_circuit::LIMITS).expect("a program");
@@ -139,7 +139,7 @@ fn evaluated(text: &str, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn arrays_mean_what_they_say() {
+fn array_expressions_have_the_expected_values() {
     let (xs, ys, i) = ("xs=u8:[5,3,3,9]", "ys=u8:[1,2,3,4]", "i=u8:2");
     for (text, arguments, expected) in [
         ("xs * 2 + ys", &[xs, ys][..], &["11,8,9,22"][..]),
@@ -164,7 +164,7 @@ fn arrays_mean_what_they_say() {
 }
 
 #[test]
-fn refusals_say_where_and_what() {
+fn errors_name_the_place_and_the_problem() {
     for (text, problem) in [
         ("", "at 0: expected a number, a name, '-', '!', '(' or '['"),
         ("x +", "at 3: expected a number, a name, '-', '!', '(' or '['"),
@@ -174,8 +174,8 @@ fn refusals_say_where_and_what() {
         ("x < y < x", "at 6: comparisons cannot be chained: put one of them in parentheses"),
         ("x = y", "at 2: '=' is no part of an expression: equality is =="),
         ("q + 1", "at 0: 'q' has no value: give it as q=u64:7"),
-        ("x + z", "at 2: u64 and i8 do not go together: a cast makes one the other, as in i64(x)"),
-        ("z + 128", "at 4: '128' is no i8: -128 to 127; what it goes with may be made wider, as in i16(x)"),
+        ("x + z", "at 2: u64 and i8 do not go together: cast one of the operands, as in i64(x)"),
+        ("z + 128", "at 4: '128' is no i8: -128 to 127; the other operand can be widened, as in i16(x)"),
         ("x << -1", "at 5: '-1' is no u32: 0 to 4294967295"),
         ("b && x", "at 2: bool and u64 do not go together: a comparison makes a bool, as in x != 0"),
         ("max(x, y, z)", "at 0: 'max' of 3 arguments is not known: it is written max(x, y)"),
@@ -183,7 +183,7 @@ fn refusals_say_where_and_what() {
             "match(x, 1, y)",
             "at 0: 'match' of 3 arguments is not known: it is written match(x, key, result, .., otherwise)",
         ),
-        ("lookup(b, x, x, x)", "at 0: 3 of them, by a number of type bool: at most 2"),
+        ("lookup(b, x, x, x)", "at 0: 3 values for an index of type bool: at most 2"),
         ("mul_div(u256(x), x, x)", "at 0: mul_div takes integers of up to 128 bits, not u256"),
         ("aes128(x, x)", "at 0: it takes a key and a block of type u128, not u64"),
         ("f(x)", "at 0: 'f' of 1 argument is not known: `cloakwork eval --help` lists what is"),
@@ -198,8 +198,8 @@ fn refusals_say_where_and_what() {
         ("dot(v, v, v)", "at 0: 'dot' of 3 arguments is not known: it is written dot(x, y, ..)"),
         ("v[5]", "at 2: there is no element 5: 0 to 4"),
         ("v[-1]", "at 2: there is no element -1: 0 to 4"),
-        ("x[0]", "at 1: what is no array has no elements"),
-        ("v[u2(x)]", "at 2: 5 of them, by a number of type u2: at most 4"),
+        ("x[0]", "at 1: only an array has elements"),
+        ("v[u2(x)]", "at 2: 5 values for an index of type u2: at most 4"),
         ("[]", "at 0: an array without elements"),
         ("[x, v]", "at 4: an array in an array: its elements are numbers"),
         (
@@ -207,8 +207,8 @@ fn refusals_say_where_and_what() {
             "at 0: max of a single number: it takes several, or an array, as in x=u8:[1,2,3]; x=u8:1,2,3 is three rows",
         ),
         ("x and b", "at 2: 'and' is written &&"),
-        ("v[b]", "at 2: the number of an element is an unsigned integer, not bool"),
-        ("v[z]", "at 2: the number of an element is an unsigned integer, not i8"),
+        ("v[b]", "at 2: the index of an element is an unsigned integer, not bool"),
+        ("v[z]", "at 2: the index of an element is an unsigned integer, not i8"),
         ("aes128(u128(x), x)", "at 0: it takes a key and a block of type u128, not u64"),
         ("v[1", "at 3: expected ']'"),
         ("x;", "at 2: expected a number, a name, '-', '!', '(' or '['"),
@@ -221,8 +221,8 @@ fn refusals_say_where_and_what() {
 fn arguments_are_checked() {
     for (text, problem) in [
         ("x", "'x': expected NAME=TYPE:VALUE, as in x=u64:7"),
-        ("1=u8:1", "'1' is no name: it has letters, digits and _, and begins with no digit"),
-        ("x=u7:1", "'u7' is no type: there are bool, and u2, u4 .. u256 and i2, i4 .. i256"),
+        ("1=u8:1", "'1' is not a name: a name has letters, digits and _, and does not begin with a digit"),
+        ("x=u7:1", "'u7' is not a type: types are bool, u2, u4 .. u256 and i2, i4 .. i256"),
         ("x=u8:256", "'256' is no u8: 0 to 255"),
         ("x=u64", "'x=u64' has no value: expected NAME=TYPE:VALUE, as in x=u64:7"),
         ("x=u8:", "'x=u8:' has no value: expected NAME=TYPE:VALUE, as in x=u64:7"),
@@ -240,7 +240,7 @@ fn arguments_are_checked() {
     assert_eq!((arrays.length, arrays.rows(), arrays.values.len()), (Some(3), 2, 6));
     assert!(compiled("x", &["x=u8:1", "x=u8:2"]).is_err_and(|problem| problem == "'x' is given twice"));
     let unused = compiled("x", &["x=u8:1", "y=u8:2"]).expect_err("it is a mistake");
-    assert_eq!(unused, "'y' is given a value, and stands nowhere in the expression");
+    assert_eq!(unused, "'y' has a value, but the expression does not use it");
 }
 
 #[test]

@@ -6,7 +6,7 @@ fn value(text: &str, x: u64, y: u64) -> Result<u64, String> {
     text.parse::<Expression>()?.evaluate(Variables { x, y }, 16)
 }
 
-/// A tree, its text with every parenthesis written, and its value by the mathematics, where it has one.
+/// A tree: its text with every parenthesis written, and its mathematical value, if it has one.
 #[derive(Clone, Debug)]
 struct Sample {
     text: String,
@@ -32,7 +32,8 @@ fn samples(x: i64, y: i64) -> impl Strategy<Value = Sample> {
     })
 }
 
-/// By another road than the code: division through floating point, which is exact for numbers this small.
+/// An independent computation: division through floating point, which is exact for numbers this
+/// small.
 fn oracle(a: i64, operator: &str, b: i64) -> Option<i64> {
     let floor = || (b != 0).then(|| (a as f64 / b as f64).floor() as i64);
     match operator {
@@ -52,11 +53,11 @@ fn oracle(a: i64, operator: &str, b: i64) -> Option<i64> {
 
 proptest! {
     #[test]
-    fn trees_have_the_value_that_mathematics_gives_them(
+    fn expressions_have_their_mathematical_value(
         (x, y, sample) in (0_u64..16, 0_u64..16)
             .prop_flat_map(|(x, y)| (Just(x), Just(y), samples(x as i64, y as i64)))
     ) {
-        // Beyond this, floating point would not be exact.
+        // Beyond this bound, floating point is not exact.
         prop_assume!(sample.value.is_none_or(|value| value.abs() < 1 << 50));
         match sample.value {
             Some(expected) => prop_assert_eq!(value(&sample.text, x, y), Ok(expected.rem_euclid(16) as u64)),
@@ -70,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn spaces_mean_nothing(x in 0_u64..16, spaces in prop::collection::vec(0_usize..3, 9)) {
+    fn spaces_are_ignored(x in 0_u64..16, spaces in prop::collection::vec(0_usize..3, 9)) {
         let words = ["x", "*", "x", "-", "3", "%", "2", "<", "7"];
         let text: String = words.iter().zip(spaces).map(|(word, count)| format!("{word}{}", " ".repeat(count))).collect();
         prop_assert_eq!(value(&text, x, 0), value("x*x-3%2<7", x, 0));
@@ -90,7 +91,7 @@ fn products_come_before_sums_and_sums_before_comparisons() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_where() {
+fn errors_name_the_problem_and_its_place() {
     let factor = "expected a number, a name, '-', '!', '(' or '['";
     let operations = "is no operation of tables: there are + - * / % == != < <= > >=";
     let problems = [

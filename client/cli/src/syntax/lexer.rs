@@ -1,4 +1,4 @@
-//! Text to symbols.
+//! Splits text into symbols.
 
 use super::{Problem, at};
 
@@ -10,13 +10,13 @@ pub(super) enum Symbol {
     Mark(&'static str),
 }
 
-/// Longer ones before those that they begin with.
+/// Longer marks stand before the shorter marks with which they begin.
 const MARKS: [&str; 25] = [
     "||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "|", "^", "&", "+", "-", "*", "/", "%", "!", "(", ")",
     "[", "]", ",", ";",
 ];
 
-/// What stands for a character of other languages.
+/// Hint for a character from other languages.
 fn instead(char: char) -> &'static str {
     match char {
         '=' => ": equality is ==",
@@ -27,7 +27,7 @@ fn instead(char: char) -> &'static str {
     }
 }
 
-/// The symbols, each with its place in the text.
+/// Splits a text into symbols, each with its place in the text.
 pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, Problem> {
     let mut symbols = Vec::new();
     let mut rest = text.trim_start();
@@ -49,7 +49,8 @@ pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, Problem> {
     Ok(symbols)
 }
 
-/// Bytes of the number or name that a text begins with. A number may have a point between digits.
+/// Length in bytes of the number or name at the start of a text. A number may have a point between
+/// digits.
 fn word(text: &str) -> usize {
     let letters = |text: &str| {
         text.len() - text.trim_start_matches(|char: char| char.is_ascii_alphanumeric() || char == '_').len()

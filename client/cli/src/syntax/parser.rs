@@ -1,11 +1,11 @@
-//! Symbols to a tree, by recursive descent.
+//! Builds a tree from symbols, by recursive descent.
 
 use super::{
     Node, NodeKind, Problem, at,
     lexer::{Symbol, symbols},
 };
 
-/// Parses a text of one expression.
+/// Parses a text with a single expression.
 pub(crate) fn parse(text: &str) -> Result<Node, Problem> {
     let symbols = symbols_of(text)?;
     let mut parser = Parser::new(text, &symbols);
@@ -14,7 +14,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, Problem> {
     Ok(node)
 }
 
-/// Parses a text of expressions, with semicolons between them.
+/// Parses a text of expressions that semicolons separate.
 pub(crate) fn parse_several(text: &str) -> Result<Vec<Node>, Problem> {
     let symbols = symbols_of(text)?;
     let mut parser = Parser::new(text, &symbols);
@@ -41,15 +41,15 @@ struct Parser<'a> {
     depth: usize,
 }
 
-/// Expressions are typed by people.
+/// Maximum length of a text in bytes. People type expressions.
 const TEXT_MAX: usize = 1000;
-/// Bounds how deep brackets nest; how long a chain of operators can be, the text's length bounds.
+/// Maximum depth of nested brackets. The length of the text bounds chains of operators.
 const DEPTH_MAX: usize = 100;
 
-/// Operators of two operands, those that bind least first.
+/// Operators with two operands, from the lowest precedence to the highest.
 const RANKS: [&[&str]; 9] =
     [&["||"], &["&&"], COMPARISONS, &["|"], &["^"], &["&"], &["<<", ">>"], &["+", "-"], &["*", "/", "%"]];
-/// They cannot be chained.
+/// Comparisons, which cannot be chained.
 const COMPARISONS: &[&str] = &["==", "!=", "<", "<=", ">", ">="];
 
 impl<'a> Parser<'a> {
@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
         Self { symbols, end: text.len(), depth: 0 }
     }
 
-    /// Nothing is left.
+    /// Checks that no symbol is left.
     fn end(&self) -> Result<(), Problem> {
         match self.symbols.first() {
             None => Ok(()),
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Operands of a rank, between its operators, from the left.
+    /// Parses the operands between the operators of a rank, from the left.
     fn rank(&mut self, rank: usize) -> Result<Node, Problem> {
         let Some(operators) = RANKS.get(rank) else { return self.factor() };
         let mut node = self.rank(rank + 1)?;
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands between the brackets of a function or an array.
+    /// Parses the list between the brackets of a function or an array.
     fn list(&mut self, bracket: &str) -> Result<Vec<Node>, Problem> {
         if self.mark(&[bracket]).is_some() {
             return Ok(Vec::new());

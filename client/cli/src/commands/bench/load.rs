@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{Outcome, Subject, report::Report};
 
-/// Clients that each send a job when the last one has ended.
+/// Closed loop: each client sends a job when its last job has ended.
 pub(super) async fn closed(subject: Arc<Subject>, clients: u32, time: Duration) -> Report {
     let started = Instant::now();
     let mut tasks = JoinSet::new();
@@ -24,7 +24,7 @@ pub(super) async fn closed(subject: Arc<Subject>, clients: u32, time: Duration) 
                 let latency = begun.elapsed();
                 let outcome = subject.judge(fetched);
                 if matches!(outcome, Outcome::Refused(_)) {
-                    // A server that refuses at once is not asked again at once.
+                    // After an immediate refusal, the client pauses before its next request.
                     sleep(Duration::from_millis(10)).await;
                 }
                 report.add(latency, outcome);
@@ -40,7 +40,7 @@ pub(super) async fn closed(subject: Arc<Subject>, clients: u32, time: Duration) 
     report
 }
 
-/// Jobs that begin at a fixed rate. Latencies count from when a job was due.
+/// Open loop: jobs begin at a fixed rate. Latencies count from the time at which a job was due.
 pub(super) async fn open(subject: Arc<Subject>, rate: f64, in_flight: u32, time: Duration) -> Report {
     let (done, mut results) = mpsc::channel(in_flight as usize);
     let room = Arc::new(Semaphore::new(in_flight as usize));
@@ -53,14 +53,15 @@ pub(super) async fn open(subject: Arc<Subject>, rate: f64, in_flight: u32, time:
                 break;
             }
             sleep_until(due).await;
-            // Never closed. What waits here is late, and its latency says so.
+            // The semaphore is never closed. A job that waits here is late, and its latency
+            // includes the wait.
             let Ok(place) = room.clone().acquire_owned().await else { break };
             let (subject, done) = (subject.clone(), done.clone());
             tokio::spawn(async move {
                 let fetched = subject.fetch().await;
                 let latency = due.elapsed();
                 drop(place);
-                // Nobody takes it only when the whole benchmark is over.
+                // The send fails only after the end of the whole benchmark.
                 let _ = done.send((latency, subject.judge(fetched))).await;
             });
         }

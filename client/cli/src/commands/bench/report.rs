@@ -1,4 +1,4 @@
-//! What a benchmark found.
+//! Results of a benchmark.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 use super::Outcome;
 use crate::output::{Table, counted, duration};
 
-/// Counts, latencies and stages; clients keep one each and put them together.
+/// Counts, latencies and stages. Each client keeps a report, and the reports are merged at the end.
 pub(super) struct Report {
     mode: String,
     rows: usize,
     elapsed: Duration,
-    /// Of the jobs that succeeded, in microseconds.
+    /// Latencies of the jobs that succeeded, in microseconds.
     latencies: Histogram<u64>,
     failures: BTreeMap<String, u64>,
     wrong: u64,
@@ -23,7 +23,7 @@ pub(super) struct Report {
     fill: f64,
 }
 
-/// Longer ones count as this: an hour.
+/// Maximum latency in microseconds: an hour. Longer latencies count as this value.
 const LATENCY_MICROS_MAX: u64 = 3_600_000_000;
 const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
@@ -61,7 +61,8 @@ impl Report {
         }
         self.fill += record.mean_wave_fill;
         for wave in record.waves.iter().filter(|wave| wave.width > 0) {
-            // A wave shows in the record of every job that was in it; all their shares make one wave.
+            // A wave appears in the record of every job in it, and the shares of these jobs add up
+            // to one wave.
             let share = f64::from(wave.own_width) / f64::from(wave.width);
             *self.waves.entry(wave.width.next_power_of_two()).or_default() += share;
         }
@@ -99,7 +100,7 @@ impl Report {
         self.jobs() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Mean nanoseconds in each stage.
+    /// Mean time of each stage in nanoseconds.
     fn mean_stages(&self) -> impl Iterator<Item = (&'static str, u64)> {
         STAGES.into_iter().zip(self.stages.iter().map(|sum| sum / self.jobs().max(1)))
     }

@@ -15,7 +15,7 @@ use crate::{context::Context, failure::Failure};
 
 /// Give a ciphertext new levels
 ///
-/// The numbers stay, of magnitude up to about one. The key must have been made for such a
+/// The numbers stay, up to a magnitude of about one. The key must have been made for this
 /// bootstrap: `cloakwork ckks keygen --bootstrap`.
 ///
 /// Examples:
@@ -24,18 +24,21 @@ use crate::{context::Context, failure::Failure};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The ciphertext: a file, or what the server calls it.
+    /// Ciphertext: a file, or a resource name on the server.
     ciphertext: String,
-    /// Matrices in each direction, 1 to 5: more of them are faster, and leave fewer levels.
+    /// Number of matrices in each direction, 1 to 5. More matrices are faster, and leave fewer
+    /// levels.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=5))]
     stages: u8,
-    /// Of the key: small, medium or large.
+    /// Size of the key: small, medium or large.
     #[arg(long, default_value = "medium")]
     size: Size,
-    /// Turn numbers to coefficients first, which takes as many levels as stages, and leaves more.
+    /// Turn numbers into coefficients first. This takes as many levels as stages, and leaves more
+    /// levels.
     #[arg(long)]
     lossy: bool,
-    /// File to write; the result stays on the server where absent. One that is there already is not overwritten.
+    /// File to write. Without it, the result stays on the server. An existing file is not
+    /// overwritten.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -56,8 +59,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     job::run(context, &client, &keys, program.build()?, vec![input], &outs).await
 }
 
-/// Is it a bootstrap that the set has? Of few numbers there are fewer stages than of many, and how many they are was chosen when
-/// they were encrypted.
+/// Checks that the set has this bootstrap. Few numbers allow fewer stages than many numbers. The
+/// count of numbers was chosen at their encryption.
 pub(super) fn check(set: &CkksSet, shape: BootstrapShape) -> Result<(), String> {
     let stages_max = set.bootstrap.raised.len();
     shape.check(set).map_err(|problem| match problem {

@@ -1,4 +1,4 @@
-//! Ciphertexts in files and on the server, held to the keys that they are to go with.
+//! Ciphertexts in files and on the server, checked against the keys.
 
 use std::{fmt::Display, path::Path};
 
@@ -10,7 +10,8 @@ use cloakwork_client::{
 
 use crate::{context::Context, failure::Failure};
 
-/// A ciphertext by the name of its file or of the server's, and what it holds.
+/// Finds a ciphertext by its file or its resource name, and returns it with the vector that it
+/// holds.
 pub(super) async fn find(
     context: &Context,
     client: &Client,
@@ -25,7 +26,8 @@ pub(super) async fn find(
     Ok((Input::Encrypted(Encrypted { envelope: envelope.into(), count: 1 << vector.slots_log2 }), vector))
 }
 
-/// The bytes of a ciphertext by the name of its file or of the server's, which is asked for them.
+/// Bytes of a ciphertext by its file or its resource name. The server sends the bytes of a named
+/// ciphertext.
 pub(super) async fn fetch(context: &Context, keys: &CkksKeys, source: &str) -> Result<Vec<u8>, Failure> {
     if !is_of_the_server(source) {
         return Ok(read(context, keys, Path::new(source))?.0);
@@ -36,12 +38,12 @@ pub(super) async fn fetch(context: &Context, keys: &CkksKeys, source: &str) -> R
     Ok(client.output(&output).await?.into())
 }
 
-/// Is it what the server calls a ciphertext, and no file?
+/// Whether a source is a resource name of the server, and not a file.
 fn is_of_the_server(source: &str) -> bool {
     source.starts_with("tenants/")
 }
 
-/// What the server says of a ciphertext that it has.
+/// Asks the server for the metadata of a ciphertext.
 async fn describe(
     context: &Context,
     client: &Client,
@@ -52,14 +54,15 @@ async fn describe(
     let numbers = described
         .ckks
         .filter(|numbers| numbers.slots.is_power_of_two())
-        .ok_or_else(|| Failure::Invalid(format!("{source}: it is no ciphertext of numbers")))?;
+        .ok_or_else(|| Failure::Invalid(format!("{source}: not a ciphertext of numbers")))?;
     let key_id = described.key_id[..].try_into().map_or(KeyId::NONE, KeyId);
     check(context, keys, source, &described.parameter_set, key_id)?;
     let vector = Vector { slots_log2: numbers.slots.ilog2(), level: numbers.level as usize, scale: numbers.scale };
     Ok((described, vector))
 }
 
-/// A ciphertext from its file, and what it says of itself. That its numbers are whole is not looked at.
+/// Reads a ciphertext from its file, and the metadata in its header. The numbers themselves are not
+/// checked.
 pub(super) fn read(context: &Context, keys: &CkksKeys, file: &Path) -> Result<(Vec<u8>, VectorHeader), Failure> {
     let said = |problem: &dyn Display| format!("{}: {problem}", file.display());
     let envelope = std::fs::read(file).map_err(|error| Failure::Usage(said(&error)))?;
@@ -68,8 +71,8 @@ pub(super) fn read(context: &Context, keys: &CkksKeys, file: &Path) -> Result<(V
     Ok((envelope, header))
 }
 
-/// Refuses what was made for another set or under another key: nothing comes of it, and only whoever has the keys can tell what
-/// went wrong.
+/// Refuses a ciphertext of another set or under another key. A computation on it gives nothing
+/// useful, and only the holder of the keys could tell why.
 fn check(context: &Context, keys: &CkksKeys, source: &str, set: &str, key_id: KeyId) -> Result<(), Failure> {
     let directory = context.global.keys.display();
     if set != keys.set().name {

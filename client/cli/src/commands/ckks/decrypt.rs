@@ -8,14 +8,15 @@ use crate::{context::Context, failure::Failure, output::show};
 
 /// Decrypt a ciphertext and print its numbers
 ///
-/// From a file, or from the server: a job's results that have no file (tenants/../jobs/../outputs/0)
-/// are fetched. They go from the server ten minutes after the last of a job's results was fetched.
+/// The ciphertext comes from a file, or from the server: a job's results without a file
+/// (tenants/../jobs/../outputs/0) are fetched. The server removes a job's results ten minutes after
+/// the last of them was fetched.
 ///
-/// A result is not exact, and its error depends on the secret key: whoever sees results with all
-/// their digits, and knows what was computed, can work out the key. Results that others will see
-/// are to be rounded to the digits that are meant, some ten bits above the error: --digits does
-/// that. It makes each result tell less, and is not secure against those who choose the inputs or
-/// see many results (docs/ckks.md).
+/// A result is not exact, and its error depends on the secret key. An observer who sees results
+/// with all their digits, and knows the computation, can work out the key. Round results that
+/// others will see to their meaningful digits, some ten bits above the error: --digits does so.
+/// Rounding makes each result reveal less, but is not secure against observers who choose the
+/// inputs or see many results (docs/ckks.md).
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks decrypt x.ckks --digits 4
@@ -23,12 +24,12 @@ use crate::{context::Context, failure::Failure, output::show};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The ciphertext: a file, or what the server calls it.
+    /// Ciphertext: a file, or a resource name on the server.
     ciphertext: String,
-    /// Digits behind the point; all that a double has where absent.
+    /// Number of digits behind the point, at most 17. Default: all digits of a double.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=17))]
     digits: Option<u8>,
-    /// Print no more than the first so many numbers.
+    /// Print only the first N numbers.
     #[arg(long, value_name = "N")]
     first: Option<usize>,
     /// Print real parts only.
@@ -41,8 +42,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let envelope = fetch(context, &keys, &args.ciphertext).await?;
     let numbers = keys.decrypt(&envelope).map_err(|error| failed(&args.ciphertext, error))?;
     let numbers = &numbers[..args.first.unwrap_or(usize::MAX).min(numbers.len())];
-    if args.digits.is_none_or(|digits| digits > DIGITS_MEANT) {
-        eprintln!("cloakwork: {PUBLISHED}");
+    if args.digits.is_none_or(|digits| digits > MEANINGFUL_DIGITS) {
+        eprintln!("cloakwork: {PUBLICATION_WARNING}");
     }
     show(
         context.global.json,
@@ -51,11 +52,11 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     )
 }
 
-/// What became of a ciphertext under these keys.
+/// The failure of a ciphertext under these keys.
 fn failed(source: &str, error: ClientError) -> Failure {
     let said = format!("{source}: {error}");
     match error {
-        // They have outgrown what they are read modulo.
+        // The numbers have outgrown the modulus.
         ClientError::Secret(SecretError::Ckks(CkksError::TooLarge { .. })) => Failure::WrongResult(said),
         ClientError::CkksFormat(_) | ClientError::Format(_) => Failure::Invalid(said),
         error => error.into(),
@@ -72,10 +73,10 @@ impl Args {
         }
     }
 
-    /// A number, or a pair of them.
+    /// A real number, or a pair of its real and imaginary part.
     fn document(&self, Complex { re, im }: Complex) -> serde_json::Value {
         let [re, im] = [re, im].map(|part| match self.digits {
-            // What is printed and read again is rounded, and no further digits are in it.
+            // Printing and parsing rounds the number, so it has no further digits.
             Some(digits) => format!("{part:.0$}", usize::from(digits)).parse().unwrap_or(part),
             None => part,
         });
@@ -83,18 +84,19 @@ impl Args {
     }
 }
 
-/// So many digits are ten bits above the error of a bootstrap, or nearly so.
-const DIGITS_MEANT: u8 = 4;
+/// Number of digits that are about ten bits above the error of a bootstrap.
+const MEANINGFUL_DIGITS: u8 = 4;
 
-const PUBLISHED: &str = "these numbers have digits of their errors, which depend on the secret key: round what others will \
-                         see (--digits 4 or fewer, and `cloakwork ckks decrypt --help`)";
+const PUBLICATION_WARNING: &str = "these numbers have digits of their errors, which depend on the secret key: \
+                                   round numbers that others will see (--digits 4 or fewer; see \
+                                   `cloakwork ckks decrypt --help`)";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_rounded_has_no_further_digits() {
+    fn rounded_numbers_have_no_further_digits() {
         let args = |digits, real| Args { ciphertext: String::new(), digits, first: None, real };
         let number = Complex::new(0.123_456_789, -2.000_000_4);
         assert_eq!(args(Some(3), false).text(number), "0.123-2.000i");

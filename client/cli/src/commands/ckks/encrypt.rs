@@ -18,15 +18,16 @@ use crate::{
 
 /// Encrypt numbers into a file
 ///
-/// Real or complex ones, from the arguments, or from a file or standard input (-) with numbers
-/// between commas and spaces, or a JSON list of numbers and of pairs [real, imaginary]. A
-/// ciphertext holds a power of two of them: zeros follow the last one up to --slots, or up to the
-/// next power of two.
+/// Real or complex numbers come from the arguments, or from a file or standard input (-). A file
+/// has numbers that commas and spaces separate, or a JSON list of numbers and of pairs [real,
+/// imaginary]. A ciphertext holds a power of two of numbers. Zeros fill it up to --slots, or up to
+/// the next power of two.
 ///
-/// With a public key, no client key is needed. The file is then twice as large, and the numbers some
-/// 8 bits less exact.
+/// With a public key, no client key is needed. The file is then twice as large, and the numbers are
+/// some 8 bits less exact.
 ///
-/// The level says how many multiplications can follow each other, and how large the file is.
+/// The level is the number of multiplications that can follow each other, and determines the
+/// size of the file.
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks encrypt 0.5 -1.25 0.5+0.25i --level 3 --out x.ckks
@@ -35,8 +36,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Numbers: 1.5, 2i, 0.5-0.25i; a complex one that begins with a minus goes behind --. Arguments can be read by other
-    /// users of the machine, files cannot.
+    /// Numbers: 1.5, 2i, 0.5-0.25i. Put a complex number that begins with a minus after --. Other
+    /// users of the machine can read arguments, but not files.
     #[arg(value_name = "NUMBER", allow_negative_numbers = true, conflicts_with = "from")]
     numbers: Vec<Number>,
     /// File of numbers; - is standard input.
@@ -45,13 +46,13 @@ pub(crate) struct Args {
     /// Public key to encrypt with, instead of the client key.
     #[arg(long, value_name = "FILE")]
     public_key: Option<PathBuf>,
-    /// Multiplications that can follow each other. The most that the set has where absent.
+    /// Number of multiplications that can follow each other. Default: the most that the set has.
     #[arg(long, value_name = "LEVEL")]
     level: Option<usize>,
-    /// Numbers in the ciphertext, a power of two.
+    /// Count of numbers in the ciphertext, a power of two. Default: the next power of two.
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
-    /// File to write. One that is there already is not overwritten.
+    /// File to write. An existing file is not overwritten.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -87,7 +88,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     )
 }
 
-/// With zeros behind the last number.
+/// Appends zeros to the numbers.
 fn padded(numbers: Zeroizing<Vec<Complex>>, slots: Option<usize>) -> Result<Zeroizing<Vec<Complex>>, Failure> {
     if numbers.is_empty() {
         return Err(Failure::Usage("there are no numbers: name some, or a file of them with --from".into()));
@@ -99,7 +100,7 @@ fn padded(numbers: Zeroizing<Vec<Complex>>, slots: Option<usize>) -> Result<Zero
             "--slots {slots}: expected a power of two, and no less than the {got} numbers"
         )));
     }
-    // More than any set has: what the set has is for the set to say.
+    // This cap exceeds the slots of any set. The set reports its own limit later.
     let slots = slots.min(SLOTS_MAX);
     let mut all = Zeroizing::new(Vec::with_capacity(slots.max(numbers.len())));
     all.extend(numbers.iter().copied());

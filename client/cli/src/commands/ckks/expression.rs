@@ -1,4 +1,4 @@
-//! Expressions of encrypted numbers, and the programs that they become.
+//! Expressions over encrypted numbers, and their compilation to programs.
 
 use cloakwork_client::{
     BootstrapKind, ClientError, Complex, KeySize, ProgramError, Vector, VectorProgram, VectorProgramBuilder,
@@ -13,13 +13,13 @@ use crate::{
     syntax::{Node, NodeKind, Problem, at, parse_several},
 };
 
-/// A ciphertext that has a name.
+/// A ciphertext with a name.
 pub(super) struct Named<'a> {
     pub(super) name: &'a str,
     pub(super) vector: Vector,
 }
 
-/// Compiles expressions of named ciphertexts; each is an output, or two.
+/// Compiles expressions over named ciphertexts. Each expression makes one or two outputs.
 pub(super) fn compile(text: &str, set: &'static CkksSet, names: &[Named<'_>]) -> Result<VectorProgram, Problem> {
     let trees = parse_several(text)?;
     let mut builder = VectorProgramBuilder::new(set);
@@ -36,7 +36,7 @@ pub(super) fn compile(text: &str, set: &'static CkksSet, names: &[Named<'_>]) ->
         compiler.results(tree)?.into_iter().for_each(|value| compiler.builder.output(value));
     }
     if let Some((unused, _)) = names.iter().zip(&compiler.is_used).find(|(_, is_used)| !**is_used) {
-        return Err(format!("'{}' is given, and stands nowhere in the expression", unused.name).into());
+        return Err(format!("'{}' is given, but the expression does not use it", unused.name).into());
     }
     let places = compiler.places;
     compiler.builder.build().map_err(|error| match error {
@@ -51,11 +51,11 @@ struct Compiler<'a> {
     names: &'a [Named<'a>],
     values: Vec<VectorValue>,
     is_used: Vec<bool>,
-    /// Where in the text each operation stands.
+    /// Place in the text of each operation.
     places: Vec<usize>,
 }
 
-/// What a node stands for.
+/// Value of a node.
 #[derive(Clone, Copy)]
 enum Operand {
     Number(Complex),
@@ -64,11 +64,11 @@ enum Operand {
 
 use Operand::{Number as Known, Vector as Encrypted};
 
-/// What a bootstrap has where nothing else is said.
-const STAGES: usize = 5;
-const SIZE: Size = Size(KeySize::Medium);
+/// Stages and key size of a bootstrap by default.
+const DEFAULT_STAGES: usize = 5;
+const DEFAULT_SIZE: Size = Size(KeySize::Medium);
 
-/// How each function is written.
+/// Notation of each function.
 const FUNCTIONS: &[&str] = &[
     "bootstrap(x, stages, size, lossy)",
     "bootstrap_both(x, y, stages, size, lossy)",
@@ -80,11 +80,11 @@ const FUNCTIONS: &[&str] = &[
     "total(x)",
 ];
 
-/// The only one that has two results, and is nothing that others can be made of.
+/// The only function with two results, which therefore cannot be an operand.
 const BOTH: &str = "bootstrap_both";
 
 impl Compiler<'_> {
-    /// What a whole expression makes.
+    /// Compiles a whole expression to its results.
     fn results(&mut self, node: &Node) -> Result<Vec<VectorValue>, Problem> {
         match &node.kind {
             NodeKind::Call(name, arguments) if name == BOTH => match &arguments[..] {
@@ -169,12 +169,13 @@ impl Compiler<'_> {
         }
     }
 
-    /// Stages, size and kind of a bootstrap, as far as they are said.
+    /// Stages, size and kind of a bootstrap, with defaults for absent arguments.
     fn how(&mut self, place: usize, how: &[Node]) -> Result<(usize, KeySize, BootstrapKind), Problem> {
-        let stages = how.first().map_or(Ok(STAGES), |stages| self.count(stages))?;
-        let Size(size) = how.get(1).map_or(Ok(SIZE), size)?;
+        let stages = how.first().map_or(Ok(DEFAULT_STAGES), |stages| self.count(stages))?;
+        let Size(size) = how.get(1).map_or(Ok(DEFAULT_SIZE), size)?;
         let kind = how.get(2).map_or(Ok(BootstrapKind::Regular), kind)?;
-        // What does not go together by its numbers is said of the operation that brings it together.
+        // If ciphertexts have different counts of numbers, the operation that combines them reports
+        // the error.
         let slots_log2 = self.names.first().map(|first| first.vector.slots_log2);
         let same = slots_log2.filter(|slots| self.names.iter().all(|named| named.vector.slots_log2 == *slots));
         if let Some(slots_log2) = same {
@@ -200,7 +201,7 @@ impl Compiler<'_> {
         }))
     }
 
-    /// An operand of an operation with a vector.
+    /// Turns an operand into a vector. A known number becomes a constant.
     fn lifted(&mut self, place: usize, operand: Operand) -> VectorValue {
         match operand {
             Encrypted(value) => value,
@@ -257,11 +258,11 @@ fn size(node: &Node) -> Result<Size, Problem> {
 fn kind(node: &Node) -> Result<BootstrapKind, Problem> {
     match &node.kind {
         NodeKind::Name(name) if name == "lossy" => Ok(BootstrapKind::Lossy),
-        _ => Err(at(node.place, "expected lossy, or nothing for a regular one")),
+        _ => Err(at(node.place, "expected lossy, or nothing for a regular bootstrap")),
     }
 }
 
-/// What two numbers make.
+/// Result of an operation on two known numbers.
 fn known(place: usize, name: &str, left: Complex, right: Complex) -> Result<Complex, Problem> {
     let result = match name {
         "+" => left + right,
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_compute_what_they_say() {
+    fn expressions_have_the_expected_values() {
         let x = [0.5, -0.25, 1.0, 0.0].map(Complex::from);
         let y = [Complex::new(0.0, 1.0), Complex::from(2.0), Complex::new(0.5, -0.5), Complex::from(-1.0)];
         for (text, expected) in [
@@ -324,10 +325,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_where_it_is() {
+    fn errors_name_the_place_and_the_problem() {
         for (text, expected) in [
             ("x + z; y", "at 4: 'z' is no ciphertext: give it as z=FILE"),
-            ("x", "'y' is given, and stands nowhere in the expression"),
+            ("x", "'y' is given, but the expression does not use it"),
             ("x; y; 1 + 2", "at 8: a number that is known needs no computation"),
             ("x / y", "at 2: only a number can be divided by"),
             ("x * y / 0", "at 6: it is not a finite number"),

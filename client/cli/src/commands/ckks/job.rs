@@ -1,4 +1,4 @@
-//! What commands that compute on vectors have in common.
+//! Code that commands for vectors share.
 
 use std::{cell::Cell, path::PathBuf};
 
@@ -16,7 +16,8 @@ use crate::{
     output::{bytes, check_new, counted, show, write_new},
 };
 
-/// Runs a program, writes its outputs to files, as far as there are any, and prints what they are.
+/// Runs a program, writes its outputs to the named files, if any, and prints a description of each
+/// output.
 pub(super) async fn run(
     context: &Context,
     client: &Client,
@@ -33,7 +34,7 @@ pub(super) async fn run(
     check_files(outs)?;
     let key = client.key_name(keys.key_id()).await?;
     let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::input);
-    // What has a file is fetched; what has none stays for the next job.
+    // Outputs with a file are fetched; outputs without a file stay for the next job.
     let request = if outs.is_empty() { request.outputs_by_name() } else { request };
     let finished = context.run_request(client, &request).await;
     let finished = finished.map_err(|failure| explain(context, keys.set(), &wish, failure))?;
@@ -68,7 +69,7 @@ pub(super) async fn run(
     )
 }
 
-/// Refuses files that cannot be written, before anything is computed for them.
+/// Refuses files that cannot be written, before any computation.
 fn check_files(outs: &[PathBuf]) -> Result<(), Failure> {
     // `x` and `./x` are one file.
     let paths: Vec<PathBuf> = outs.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
@@ -81,7 +82,7 @@ fn check_files(outs: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fetches results to their files, as far as they have any, and counts those that got there.
+/// Fetches results to their files, if any, and counts the files that were written.
 async fn write(
     client: &Client,
     outputs: &[&JobOutput],
@@ -95,7 +96,8 @@ async fn write(
     Ok(())
 }
 
-/// Where results are that did not come to their files, all but the first ones.
+/// Names of the results on the server that did not reach their files. The first `written` results
+/// did.
 fn left(finished: &Finished, outputs: &[&JobOutput], files: &[PathBuf], written: usize) -> String {
     let places = outputs.iter().zip(files).skip(written);
     let places = places.map(|(output, file)| format!("\n{} for {}", output.name, file.display()));
@@ -107,7 +109,8 @@ fn left(finished: &Finished, outputs: &[&JobOutput], files: &[PathBuf], written:
     )
 }
 
-/// What to do about a key that lacks a part: parts are made with it.
+/// Adds advice to the error of a key that lacks a part: parts can only be made together with the
+/// key.
 fn explain(context: &Context, set: &CkksSet, wish: &CkksWish, failure: Failure) -> Failure {
     let is_incomplete = |error: &ClientError| error.refusal().is_some_and(|it| it.reason == "KEY_INCOMPLETE");
     match failure {
@@ -126,7 +129,7 @@ fn explain(context: &Context, set: &CkksSet, wish: &CkksWish, failure: Failure) 
     }
 }
 
-/// Prints what a program would take.
+/// Prints the resources that a program would take.
 pub(super) async fn plan(context: &Context, client: &Client, program: &VectorProgram) -> Result<(), Failure> {
     let report = client.check_program(program).await?;
     let (key_bytes, matrix_bytes) = (program.key_bytes(), program.matrix_bytes());
@@ -168,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_for_one_result() {
+    fn each_result_needs_its_own_file() {
         let home = tempfile::tempdir().expect("a directory");
         let [x, y] = ["x", "y"].map(|name| home.path().join(name));
         let check = |outs: &[&PathBuf]| {

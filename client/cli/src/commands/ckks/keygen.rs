@@ -18,13 +18,13 @@ use crate::{
 
 /// Make a CKKS client key and its evaluation key
 ///
-/// The client key goes to DIR/client.key, as that of `cloakwork keygen` does; DIR cannot have both.
-/// The evaluation key is one file for each purpose: products always, and rotations, conjugates and
-/// bootstraps as they are asked for. `cloakwork keys push` sends them one by one.
+/// The client key goes to DIR/client.key, like that of `cloakwork keygen`; DIR cannot have both.
+/// The evaluation key has one file for each purpose: products always, and rotations, conjugates and
+/// bootstraps on request. `cloakwork keys push` sends the files one by one.
 ///
-/// All bootstraps are to be named at once: what they have in common is made once, and they share a
-/// secret that no later call knows. For a real set this takes up to a few gigabytes of disk, and
-/// less than one of memory.
+/// Name all bootstraps in one call: they have common parts that are made once, and share a secret
+/// that no later call knows. For a real set, this takes up to a few gigabytes of disk space, and
+/// less than one gigabyte of memory.
 ///
 /// Examples:
 ///   cloakwork ckks keygen --out numbers --rotate 1,2,4,8 --conjugate
@@ -33,28 +33,30 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Parameter set; docs/ckks.md has a table of them.
+    /// Parameter set; docs/ckks.md has a table of the sets.
     #[arg(long, value_name = "NAME", default_value = "CKKS_45_60_50")]
     set: String,
-    /// Directory to make; that of --keys where absent.
+    /// Directory to make. Default: the directory of --keys.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// A bootstrap: numbers in a ciphertext, stages, small, medium or large, and lossy for one of that kind. More keys
-    /// make a larger one faster. Two vectors in one bootstrap take the keys of one. May be repeated.
+    /// Bootstrap: numbers in a ciphertext, stages, size of the key (small, medium or large), and
+    /// lossy for the lossy kind. A larger size has more keys and is faster. A bootstrap of two
+    /// vectors at once takes the keys of one. May be repeated.
     #[arg(long = "bootstrap", value_name = "SLOTS:STAGES:SIZE[:lossy]")]
     bootstraps: Vec<Bootstrap>,
-    /// Rotations by so many places to the left; to the right where negative.
+    /// Rotations to the left by these numbers of places; negative numbers rotate to the right.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', allow_negative_numbers = true)]
     rotate: Vec<i64>,
-    /// Conjugates.
+    /// Make the key for conjugates.
     #[arg(long)]
     conjugate: bool,
-    /// The highest level of products, rotations and conjugates: lower ones make smaller keys. The set's own where absent.
+    /// Highest level of products, rotations and conjugates. Lower levels make smaller keys.
+    /// Default: the level of the set.
     #[arg(long, value_name = "LEVEL")]
     level: Option<usize>,
 }
 
-/// A bootstrap as it is written.
+/// A bootstrap in the notation of the option.
 #[derive(Clone, Copy, Debug)]
 struct Bootstrap(CkksBootstrap);
 
@@ -89,7 +91,7 @@ impl fmt::Display for Bootstrap {
     }
 }
 
-/// The options that make a key for a wish.
+/// The options of `keygen` that make a key for a wish.
 pub(super) fn options(set: &CkksSet, wish: &CkksWish) -> String {
     let CkksWish { bootstraps, rotations, conjugation, level } = wish;
     let mut options = format!("--set {}", set.name);
@@ -153,13 +155,14 @@ fn wish_of(args: &Args) -> CkksWish {
     }
 }
 
-/// Refuses what leaves every number of the largest ciphertexts where it is: there is no key for that.
+/// Refuses rotations that leave every number of the largest ciphertexts in place. These rotations
+/// have no key.
 fn check_rotations(set: &CkksSet, rotations: &[i64]) -> Result<(), Failure> {
     let slots = set.slots() as i64;
     match rotations.iter().find(|steps| *steps % slots == 0) {
         None => Ok(()),
         Some(steps) => Err(Failure::Usage(format!(
-            "--rotate {steps}: turned by that many places, {slots} numbers stay where they are, and no key is needed"
+            "--rotate {steps}: a rotation by that many places leaves {slots} numbers in place, and needs no key"
         ))),
     }
 }
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn options_ask_for_what_is_wished() {
+    fn options_describe_the_wish() {
         let set = ckks_set_by_name("TOY_CKKS_45_60_50").expect("a set");
         let bootstrap = |kind| CkksBootstrap { slots: 16, stages: 2, size: KeySize::Small, kind };
         let all = CkksWish {
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn rotations_move_something() {
+    fn rotations_that_move_nothing_are_refused() {
         let set = ckks_set_by_name("TOY_CKKS_45_60_50").expect("a set");
         assert!(check_rotations(set, &[1, -1, 256, 513]).is_ok());
         for steps in [0, 512, -1024] {
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn bootstraps_are_read_whole_or_refused() {
+    fn malformed_bootstraps_are_refused() {
         let (slots, stages) = (1024, 3);
         for (text, size, kind) in [
             ("1024:3:large", KeySize::Large, BootstrapKind::Regular),

@@ -1,11 +1,11 @@
-//! Complex numbers as people and programs write them.
+//! Complex numbers in text and in JSON.
 
 use std::{fmt, str::FromStr};
 
 use cloakwork_client::Complex;
 use serde_json::Value;
 
-/// A number as it is written: `1.5`, `-2i`, `0.5-0.25i`.
+/// A number as written: `1.5`, `-2i`, `0.5-0.25i`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number(pub(super) Complex);
 
@@ -13,13 +13,13 @@ impl FromStr for Number {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // What is wrong is not repeated: it may be the one digit too many of a secret.
+        // The error does not repeat the text, which may be a secret with one digit too many.
         let wrong = || "expected a number like 1.5, -2i or 0.5-0.25i".to_owned();
         let part = |text: &str| text.parse::<f64>().map_err(|_| wrong());
         let Some(rest) = text.strip_suffix('i') else {
             return Ok(Self(Complex::from(part(text)?)));
         };
-        // The sign of the imaginary part is the last one that is not an exponent's.
+        // The sign of the imaginary part is the last sign that does not belong to an exponent.
         let mut signs = rest
             .char_indices()
             .filter(|(at, letter)| *at > 0 && matches!(letter, '+' | '-') && !rest[..*at].ends_with(['e', 'E']));
@@ -34,7 +34,7 @@ impl FromStr for Number {
     }
 }
 
-/// With so many digits behind the point as the formatter asks for.
+/// The precision of the formatter sets the number of digits behind the point.
 impl fmt::Display for Number {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Complex { re, im } = self.0;
@@ -45,10 +45,10 @@ impl fmt::Display for Number {
     }
 }
 
-/// The numbers of a document: a JSON list of numbers and of pairs `[real, imaginary]`, or numbers between commas and
-/// spaces. What is wrong is said with its line, or its place in the list.
+/// Parses the numbers of a document: a JSON list of numbers and of pairs `[real, imaginary]`, or
+/// numbers that commas and spaces separate. Errors name the line, or the index in the list.
 pub(super) fn read_all(text: &str) -> Result<Vec<Complex>, String> {
-    // Spreadsheets mark what they write as UTF-8.
+    // Spreadsheets begin UTF-8 files with this mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.trim_start().starts_with('[') {
         let lines = text.lines().zip(1..).map(|(line, place)| read_line(line, place));
@@ -74,7 +74,7 @@ fn read_line(line: &str, place: usize) -> Result<Vec<Complex>, String> {
     let words = line.split(|letter: char| letter == ',' || letter.is_whitespace()).filter(|word| !word.is_empty());
     let number = |word: &str| word.parse::<Number>().map(|Number(number)| number);
     words.map(number).collect::<Result<_, _>>().map_err(|why: String| {
-        format!("line {place}: {why}; between numbers are commas and spaces, and nothing else is in the file")
+        format!("line {place}: {why}; commas and spaces separate numbers, and the file has nothing else")
     })
 }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_they_are_written() {
+    fn numbers_are_parsed_in_all_notations() {
         for (text, expected) in [
             ("1.5", (1.5, 0.0)),
             ("-2i", (0.0, -2.0)),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_lists_of_either_form() {
+    fn documents_are_parsed_in_both_forms() {
         let expected = vec![Complex::from(1.0), Complex::new(0.5, -2.0), Complex::from(-3e2)];
         assert_eq!(read_all("1, 0.5-2i\n-3e2\n").expect("numbers"), expected);
         assert_eq!(read_all(" [1, [0.5, -2], -3e2]").expect("numbers"), expected);

@@ -12,11 +12,12 @@ use crate::{
 
 /// Make a public key, for others to encrypt with
 ///
-/// Whoever has it encrypts numbers that only the client key decrypts. It is no secret, but others
-/// should have it from you: whoever encrypts with somebody else's encrypts for somebody else.
+/// Holders of the public key encrypt numbers that only the client key decrypts. The key is not
+/// secret, but others must get it from you: with a forged key, they would encrypt for the forger.
 ///
-/// Do not show those who encrypt with it, or give you ciphertexts, what came out: results tell them
-/// of the client key, rounded or not (docs/ckks.md, What a result tells).
+/// Do not show decrypted results to those who encrypt with the public key, or who give you
+/// ciphertexts. Results reveal information on the client key, rounded or not (docs/ckks.md, What a
+/// result tells).
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks public-key --out numbers.public
@@ -24,7 +25,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// File to write. One that is there already is not overwritten.
+    /// File to write. An existing file is not overwritten.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }

@@ -13,43 +13,43 @@ use crate::{context::Context, failure::Failure, syntax::is_name};
 
 /// Compute on encrypted numbers
 ///
-/// Names stand for ciphertexts: files, or what the server has (tenants/../jobs/../outputs/0), which
-/// need not be fetched to go on with. Each expression, with semicolons between them, makes a
-/// ciphertext, and goes to the file of an --out; a job whose outputs have no file leaves them on
-/// the server. The server sees the expression and the numbers that stand in it, and nothing of what
-/// is encrypted.
+/// Names stand for ciphertexts: files, or results on the server (tenants/../jobs/../outputs/0),
+/// which can be used without fetching them. Semicolons separate expressions. Each expression makes
+/// a ciphertext, which goes to the file of an --out. Without --out, the outputs stay on the server.
+/// The server sees the expression and the numbers in it, and nothing of the encrypted numbers.
 ///
 /// Operators: + - * with ciphertexts and numbers, and / by a number. A product takes a level.
 /// Functions: rotate(x, n) by n places to the left, conjugate(x), total(x) for the sum of all
 /// numbers in every place, poly(x, c0, c1, ..) for c0 + c1 x + .., chebyshev(x, c0, c1, ..),
-/// level(x, n) to a lower level, and bootstrap(x, stages, size, lossy) for new levels: 1 to 5
-/// stages, and small, medium or large, as the key was made; 5 and medium where absent, and a regular
-/// one without the last word. bootstrap_both(x, y, ..) is one bootstrap of two ciphertexts of real
-/// numbers: it stands alone, and makes two ciphertexts. Numbers are 1.5, 2i or 0.5-2i.
+/// level(x, n) to a lower level, and bootstrap(x, stages, size, lossy) for new levels. A bootstrap
+/// has 1 to 5 stages, and a size of small, medium or large, as the key was made. The defaults are
+/// 5, medium, and the regular kind. bootstrap_both(x, y, ..) is one bootstrap of two ciphertexts of
+/// real numbers. The call must stand alone, and makes two ciphertexts. Numbers are 1.5, 2i or
+/// 0.5-2i.
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks run '0.5 * x * y + 1' x=x.ckks y=y.ckks --out z.ckks
-///   cloakwork --keys numbers ckks run 'rotate(x, 1) - x; total(x)' x=x.ckks --out d.ckks --out s.ckks
+///   cloakwork --keys numbers ckks run 'rotate(x, 1); total(x)' x=x.ckks --out d.ckks --out s.ckks
 ///   cloakwork --keys numbers ckks run 'bootstrap(x * x, 5, large)' x=x.ckks --out y.ckks
 ///   cloakwork --keys numbers ckks run --plan 'x * x' x=x.ckks
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// What to compute.
+    /// Expressions to compute.
     #[arg(allow_hyphen_values = true)]
     expression: String,
-    /// Names, and their files or what the server calls them.
+    /// Names, and their files or resource names on the server.
     #[arg(value_name = "NAME=FILE")]
     arguments: Vec<Argument>,
-    /// Files to write, one for each result. One that is there already is not overwritten.
+    /// Files to write, one for each result. Existing files are not overwritten.
     #[arg(long = "out", value_name = "FILE")]
     outs: Vec<PathBuf>,
-    /// Say what it would take, and compute nothing.
+    /// Print the resources that the job would take, and compute nothing.
     #[arg(long)]
     plan: bool,
 }
 
-/// A name, and what it stands for.
+/// A name, and the ciphertext that it stands for.
 #[derive(Clone, Debug)]
 struct Argument {
     name: String,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_with_what_they_stand_for() {
+    fn arguments_are_split_at_the_first_equals_sign() {
         let Argument { name, source } = "x_1=a=b.ckks".parse().expect("an argument");
         assert_eq!((name.as_str(), source.as_str()), ("x_1", "a=b.ckks"));
         for wrong in ["x", "=x.ckks", "1x=x.ckks", "x=", "x y=z"] {

@@ -1,4 +1,4 @@
-//! How large a key for bootstraps is, as it is written.
+//! Notation for the size of a bootstrap's key.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! What `top` looks like.
+//! Screen layout of `top`.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::{
     output::{Table, duration},
 };
 
-/// Draws everything.
+/// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot) {
     let pools = pools(&snapshot.pools).render();
     let height = pools.lines().count() as u16 + 2;
     let rows = [Constraint::Length(1), Constraint::Length(height), Constraint::Min(0)];
     let [title, top, bottom] = Layout::vertical(rows).areas(frame.area());
-    let line = format!("cloakwork top   {} {}   q leaves", snapshot.server, snapshot.version);
+    let line = format!("cloakwork top   {} {}   q quits", snapshot.server, snapshot.version);
     frame.render_widget(Line::from(line), title);
     frame.render_widget(Paragraph::new(pools).block(Block::bordered().title(" pools ")), top);
     let readings = match &snapshot.problem {
@@ -32,7 +32,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot) {
     frame.render_widget(Paragraph::new(readings).block(Block::bordered().title(" queues and rates ")), bottom);
 }
 
-/// One row a pool and parameter set that has been measured there.
+/// Makes a row for each pool and each parameter set that was measured there.
 pub(super) fn pools(pools: &[Pool]) -> Table {
     let mut table = Table::new(["pool", "workers", "wave", "time", "bootstraps/s", "parameter set"]);
     for pool in pools {
@@ -55,10 +55,10 @@ pub(super) fn pools(pools: &[Pool]) -> Table {
     table
 }
 
-/// What to look at first, by how the names of its series begin. What is not listed comes last.
+/// Prefixes of the names of series, in the order of display. Other series come last.
 const SUBJECTS: [&str; 9] = ["workers", "jobs_", "job_oldest", "pbs_", "wave_", "job_", "keys_", "key_", "upload"];
 
-/// One row a series.
+/// Makes a row for each series.
 pub(super) fn readings(readings: &BTreeMap<String, Reading>) -> Table {
     let mut table = Table::new(["now", "", "series"]);
     let readings = readings.iter().map(|(series, reading)| (series.trim_start_matches("cloakwork_"), reading));
@@ -76,7 +76,7 @@ pub(super) fn readings(readings: &BTreeMap<String, Reading>) -> Table {
     table
 }
 
-/// Three figures, whatever the size.
+/// Formats a number with about three figures, whatever its size.
 fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_on_the_screen() {
+    fn the_screen_shows_pools_and_readings() {
         let wave = PreferredWave { parameter_set: "SET".into(), width: 64, micros: 320_000 };
         let snapshot = Snapshot {
             server: "http://host".into(),
