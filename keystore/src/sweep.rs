@@ -26,7 +26,7 @@ impl Keystore {
         let uploads = self.sweep_uploads(now_ms).await?;
         self.sweep_rows(now_ms).await?;
         let mut tx = self.database().write().await?;
-        // The room need not be enough: a later sweep can evict what is still too recent.
+        // The room need not be enough: a later sweep can evict blobs that are still too recent.
         let evicted = self.make_room(&mut tx, now_ms, None).await?.evicted;
         tx.commit().await?;
         self.remove_bytes(&evicted).await?;

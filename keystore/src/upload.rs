@@ -38,8 +38,8 @@ fn too_many_receiving(exceeded: Exceeded) -> Error {
 enum Purpose {
     /// A client sends the blob.
     Upload,
-    /// A worker hands in a blob computed for the tenant. Its jobs bound what it sends, so the
-    /// limits on clients' uploads do not apply.
+    /// A worker hands in a blob computed for the tenant. The jobs given to a worker bound its
+    /// uploads, so the limits on the number of uploads do not apply.
     Result,
 }
 

@@ -241,7 +241,7 @@ fn errors_about_unusable_keys_name_the_file_and_the_command() {
     assert!(again.contains("it is there already, and is not overwritten"), "{again}");
 }
 
-/// Numbers that nobody receives do not count as decrypted.
+/// Numbers that cannot be printed do not count as decrypted.
 #[test]
 fn results_that_cannot_be_printed_are_an_error() {
     let directory = tempfile::tempdir().expect("a directory");
