@@ -28,7 +28,8 @@ use version::Version;
 pub use write::Write;
 use write::{Turn, Writer};
 
-/// A database in write-ahead mode. What is committed survives a power failure, unless a batch says otherwise.
+/// A database in write-ahead mode. A commit survives a power failure, unless its batch asks for
+/// less.
 #[derive(Clone, Debug)]
 pub struct Database {
     writer: Arc<Mutex<Writer>>,
@@ -38,8 +39,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the file, or makes it for this user alone, and brings its schema up to date. A database of a later version
-    /// is left as it is.
+    /// Opens the file and migrates its schema to the newest version. Creates a missing file, for
+    /// this user alone. Leaves a database of a later version unchanged.
     pub async fn open(path: &Path, migrator: &Migrator, readers: u32) -> Result<Self, OpenError> {
         make_private(path)?;
         let options = SqliteConnectOptions::new()
@@ -49,11 +50,13 @@ impl Database {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT)
-            // A record of each statement costs more than a small query. The metrics show how long operations take.
+            // A log record of each statement costs more than a small query. The metrics show how
+            // long operations take.
             .disable_statement_logging();
         let mut writer = options.connect().await?;
         migrator.run(&mut writer).await.map_err(|error| OpenError::of(error, migrator))?;
-        // A file does not hang up: asking each connection whether it is alive would double the cost of small queries.
+        // Connections to a file do not break. A test of each connection before its use would double
+        // the cost of small queries.
         let pool = SqlitePoolOptions::new().test_before_acquire(false).max_connections(readers);
         let readers = pool.connect_with(options.read_only(true)).await?;
         let version = Version::default();
@@ -61,24 +64,26 @@ impl Database {
         Ok(Self { writer, readers, version, waiting: Arc::default() })
     }
 
-    /// For queries. Sees what was committed when each query, or each transaction on it, began.
+    /// Connections for queries. A query or transaction sees the commits from before it began.
     pub fn readers(&self) -> &SqlitePool {
         &self.readers
     }
 
-    /// Number of the state that queries see; none while somebody writes. What was read between two equal answers is
-    /// true for as long as the answer stays the same.
+    /// Number of the state that queries see, or `None` during a write. Data that was read between
+    /// two equal answers is current for as long as the answer does not change.
     pub fn version(&self) -> Option<u64> {
         self.version.get()
     }
 
-    /// A transaction that may write. It waits for the one before it, and never fails half-way for want of the lock.
+    /// Begins a transaction that may write. The call waits for the transaction before it, so a
+    /// transaction never fails half-way because another one holds the lock.
     pub async fn write(&self) -> Result<Write, sqlx::Error> {
         Write::begin(self.turn().await).await
     }
 
-    /// Commits all of a batch, or nothing of it. It is filled when it is its turn: nobody else writes from then until
-    /// it is done. Up to 64 statements go to the database's thread as one message.
+    /// Commits all of a batch, or nothing of it. `fill` fills the batch when its turn has come, and
+    /// no other writer runs from then until the commit. Up to 64 statements go to the database's
+    /// thread as one message.
     pub async fn apply(&self, survival: Survival, fill: impl FnOnce(&mut Batch)) -> Result<(), sqlx::Error> {
         let turn = self.turn().await;
         let mut batch = Batch::default();
@@ -98,14 +103,14 @@ impl Database {
         Turn::of(writer).await
     }
 
-    /// Closes all connections and waits for it.
+    /// Closes all connections, and waits until they are closed.
     pub async fn close(&self) {
         self.readers.close().await;
         self.writer.lock().await.close().await;
     }
 }
 
-/// Counts a task that waits, until it is dropped: the wait may end by being cancelled.
+/// Counts a waiting task until this guard is dropped. Cancelling the wait drops the guard, too.
 struct Waiting<'w>(&'w AtomicUsize);
 
 impl<'w> Waiting<'w> {
@@ -121,10 +126,12 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Makes an empty file for this user alone where there is none, and closes existing ones to others. SQLite gives the files
-/// beside the database the mode that the database has. Links are refused: the file that one leads to may be open.
+/// Creates a missing database file for this user alone, and removes other users' access to existing
+/// files. SQLite gives the files beside the database the mode of the database. Links are refused,
+/// because other users may have access to the file that a link leads to.
 ///
-/// An existing database is not opened here: closing it again would release locks that SQLite holds in this process.
+/// An existing database is not opened here. Closing it would release locks that SQLite holds in
+/// this process.
 fn make_private(path: &Path) -> io::Result<()> {
     match private::file_options().write(true).create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -139,10 +146,11 @@ fn make_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a commit survives. One that survives everything takes all before it along.
+/// Failures that a commit survives. A commit that survives power failures makes all commits before
+/// it survive them as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// The end of the process, in whatever way. Enough for what nobody relies on yet.
+    /// The end of the process, in any way. Enough for data that no caller relies on yet.
     Crash,
     /// A power failure as well. Costs a wait for the disk.
     PowerFailure,
@@ -151,18 +159,18 @@ pub enum Survival {
 /// Why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Made by a later version of the program.
+    /// A later version of the program made the database.
     #[error(
         "its schema has version {got}, and this program knows those up to {known}: run the version that it was last \
          used with, or put back a backup from before the upgrade"
     )]
     Newer {
-        /// Of the database.
+        /// Schema version of the database.
         got: i64,
-        /// The latest one here.
+        /// Latest schema version that this program knows.
         known: i64,
     },
-    /// Made by a program whose migration of the same number does something else.
+    /// A program with another migration of the same number made the database.
     #[error(
         "its migration {version} is not the one that this program has: it was made by a build that was never released, \
          and no released one can go on with it"
@@ -171,10 +179,10 @@ pub enum OpenError {
         /// Number of the migration.
         version: i64,
     },
-    /// Its files cannot be made or closed to others.
+    /// The database files cannot be created, or other users' access cannot be removed.
     #[error("its files: {0}")]
     Files(#[from] io::Error),
-    /// Anything else.
+    /// Any other failure of the database.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -190,5 +198,5 @@ impl OpenError {
     }
 }
 
-/// Only another process could make us wait: a backup, or somebody's shell.
+/// Longest wait for a lock of another process, such as a backup or a shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

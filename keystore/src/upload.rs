@@ -23,8 +23,8 @@ pub(crate) use abort::CLEARING;
 pub(crate) use registry::Registry;
 pub use writer::UploadWriter;
 
-/// The refusal of an upload beyond the limits on uploads that receive. An upload that waited in line
-/// would hold memory.
+/// The refusal of an upload beyond the limits on uploads that receive. A waiting upload would hold
+/// memory.
 fn too_many_receiving(exceeded: Exceeded) -> Error {
     let (what, limit) = match exceeded {
         Exceeded::All { limit, .. } => ("uploads receiving", limit),

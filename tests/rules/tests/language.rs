@@ -1,7 +1,6 @@
 //! Comments and documents keep to plain language, and a text that does not is found.
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -21,19 +20,6 @@ const EXEMPT: &[&str] = &[
     "NOTICE.md",
 ];
 
-/// Folders and files whose texts are older than the rules. A rewrite takes its folder off this
-/// list.
-const OLDER: &[&str] = &[
-    "client/cli/",
-    "keystore/",
-    "tests/cuda/",
-    "tests/device/",
-    "tests/service/tests/faults.rs",
-    "tests/service/tests/refusals.rs",
-    "tests/service/tests/uploads.rs",
-    "worker/",
-];
-
 const CHECKED: &[&str] = &["rs", "md", "proto", "cu", "cuh", "cpp", "h", "sh"];
 
 fn root() -> PathBuf {
@@ -50,19 +36,12 @@ fn comments_and_documents_keep_to_plain_language() {
     };
     let checked: Vec<&str> = files.split('\0').filter(is_checked).collect();
     assert!(checked.len() > 100, "only {} files", checked.len());
-    let (mut found, mut with_findings) = (Vec::new(), BTreeSet::new());
+    let mut found = Vec::new();
     for name in checked {
         // A file that is listed and deleted in the working tree has no text.
         let Ok(source) = std::fs::read_to_string(root().join(name)) else { continue };
-        let here = findings(Path::new(name), &source);
-        match OLDER.iter().find(|older| name.starts_with(*older)) {
-            Some(older) if !here.is_empty() => drop(with_findings.insert(older)),
-            Some(_) => {}
-            None => found.extend(here.iter().map(|finding| format!("{name}:{finding}"))),
-        }
+        found.extend(findings(Path::new(name), &source).iter().map(|finding| format!("{name}:{finding}")));
     }
-    let clean: Vec<_> = OLDER.iter().filter(|older| !with_findings.contains(older)).collect();
-    assert!(clean.is_empty(), "take these off the list of older texts: {clean:?}");
     assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
 }
 
