@@ -113,32 +113,31 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Grants units to the first callers in line, tenant by tenant.
     ///
-    /// A tenant whose own limit is reached is passed over, since only its own shares can make room
-    /// for it. A tenant that lacks only common units stops the round: later requests that are
-    /// smaller would otherwise use up each unit that comes free, and a large request would wait for
-    /// ever.
+    /// A tenant whose own limit is reached is passed over and keeps its turn, since only its own
+    /// shares can make room for it. A tenant that lacks only common units stops the round: later
+    /// requests that are smaller would otherwise use up each unit that comes free, and a large
+    /// request would wait for ever.
     fn grant(&mut self, all_max: u64, each_max: u64) {
-        let mut passed_over = 0;
-        while passed_over < self.turns.len() {
-            let Some(tenant) = self.turns.pop_front() else { return };
-            let Some(own) = self.tenants.get_mut(&tenant) else { continue };
-            let Some(units) = own.line.front().map(|waiting| waiting.units) else { continue };
+        let mut index = 0;
+        while let Some(tenant) = self.turns.get(index) {
+            let Some(own) = self.tenants.get_mut(tenant) else { return };
+            let Some(units) = own.line.front().map(|waiting| waiting.units) else { return };
             if own.held + units > each_max {
-                self.turns.push_back(tenant);
-                passed_over += 1;
-            } else if self.held + units > all_max {
-                self.turns.push_front(tenant);
+                index += 1;
+                continue;
+            }
+            if self.held + units > all_max {
                 return;
-            } else if let Some(waiting) = own.line.pop_front() {
-                own.held += units;
-                self.held += units;
+            }
+            own.held += units;
+            self.held += units;
+            if let Some(waiting) = own.line.pop_front() {
                 // The receiver lives as long as the caller's place, which gives the units back.
                 let _ = waiting.granted.send(());
-                if !own.line.is_empty() {
-                    self.turns.push_back(tenant);
-                }
-                passed_over = 0;
             }
+            let waits_again = !own.line.is_empty();
+            let tenant = self.turns.remove(index);
+            self.turns.extend(tenant.filter(|_| waits_again));
         }
     }
 
