@@ -287,10 +287,14 @@ async fn workers_give_up_jobs_that_are_cancelled_or_past_their_deadline() {
     let token = server.token("workers", "worker");
     let _worker = Worker::start(&server, "worker", &token);
     let tenant = VectorTenant::new(server.client().await).await;
-    // The first job waits for the key and for matrices, so the second is timed.
+    // The first job waits for the key and for matrices. Of the later jobs the shortest counts: a
+    // job that is slow by chance would make the long job below too short.
     tenant.run(0.5).await;
-    let finished = tenant.client.run(&tenant.job(0.5)).await.expect("the job succeeds");
-    let short = Duration::from_nanos(finished.job.latency.expect("a record").other_compute_nanos);
+    let mut short = Duration::MAX;
+    for _ in 0..3 {
+        let finished = tenant.client.run(&tenant.job(0.5)).await.expect("the job succeeds");
+        short = short.min(Duration::from_nanos(finished.job.latency.expect("a record").other_compute_nanos));
+    }
     // A program has at most 4000 operations, even where an operation takes less than five
     // milliseconds.
     let bootstraps = LONG_JOB.div_duration_f64(short).ceil().min(4000.0) as usize;
