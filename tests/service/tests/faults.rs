@@ -127,13 +127,15 @@ async fn a_worker_stopped_beyond_its_lease_changes_no_result() {
     let _other = Worker::start(&server, "other", &token);
     let ended = tenant.client.wait(&job.name).await.expect("the other worker does it");
     assert_eq!(ended.state(), JobState::Succeeded);
-    assert_eq!(ended.attempts, 2, "the sleeper had a lease, and lost it");
+    // On a slow machine, the other worker may lose a lease as well.
+    assert!(ended.attempts >= 2, "the sleeper had a lease, and lost it");
     sleeper.process().signal(Signal::Continue);
     tenant.check_squares(&values(1)).await;
     eventually("the sleeper is back", || async { server.metric("cloakwork_workers").await >= 2.0 }).await;
     // No late result of the stopped worker changes the end of the job.
     let later = tenant.client.job(&job.name).await.expect("a job");
-    assert_eq!((later.state(), later.attempts, &later.end_time), (ended.state(), 2, &ended.end_time));
+    let end = (ended.state(), ended.attempts, &ended.end_time);
+    assert_eq!((later.state(), later.attempts, &later.end_time), end);
     let output = tenant.client.output(&later.outputs[0]).await.expect("an output");
     let values = tenant.keys.decrypt(&output).expect("values").to_vec();
     assert_eq!(values, many, "200 steps through four values lead back");

@@ -483,11 +483,13 @@ async fn a_result_under_a_lost_lease_is_refused_and_counted() {
     let (lease, _) = silent.job(0).await;
     let _other = Worker::start(&server, "other", &server.token("workers", "worker"));
     let ended = tenant.client.wait(&job.name).await.expect("the other worker does it");
-    assert_eq!((ended.state(), ended.attempts), (v1::JobState::Succeeded, 2));
-    assert_eq!(server.metric("cloakwork_stale_results_total").await, 0.0);
+    // On a slow machine, the other worker may lose a lease as well.
+    assert!(ended.attempts >= 2, "the silent worker had a lease, and lost it");
+    assert_eq!(ended.state(), v1::JobState::Succeeded);
+    let stale = server.metric("cloakwork_stale_results_total").await;
     let failure = v1::CommitFailure { reason: "DEVICE_FAILED".into(), ..Default::default() };
     assert!(!silent.hand_in(&lease, failure, v1::LatencyRecord::default()).await);
-    assert_eq!(server.metric("cloakwork_stale_results_total").await, 1.0);
+    assert_eq!(server.metric("cloakwork_stale_results_total").await, stale + 1.0);
     let later = tenant.client.job(&job.name).await.expect("a job");
     assert_eq!((later.state(), &later.end_time, later.error), (ended.state(), &ended.end_time, None));
 }
