@@ -30,8 +30,8 @@ impl Progress {
         Self::default()
     }
 
-    /// Progress of a part of a longer operation. Reports the whole operation, of which `before`
-    /// bytes of `total` are done already.
+    /// Progress of a part of a longer operation. Reports the progress of the whole operation: its
+    /// earlier parts have completed `before` of its `total` bytes.
     pub(crate) fn within(&self, what: &'static str, before: u64, total: u64) -> Self {
         let outer = self.clone();
         Self::new(move |step| outer.step(what, before + step.done, total))

@@ -5,7 +5,7 @@
 
 use std::future::Future;
 
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 /// Tasks that run until they are stopped. Dropping the value aborts them.
 #[derive(Debug, Default)]
@@ -32,21 +32,27 @@ impl Tasks {
 
     /// Waits for the next task to end. Never resolves if there are no tasks.
     pub async fn ended(&mut self) -> Ended {
-        let Some(ended) = self.running.join_next_with_id().await else { return std::future::pending().await };
-        let (id, cause) = match ended {
-            Ok((id, ())) => (id, "it ended".to_owned()),
-            Err(error) => (error.id(), error.to_string()),
-        };
-        let name = self.named.iter().find(|(handle, _)| handle.id() == id).map_or("a task", |(_, name)| name);
+        let Some((name, result)) = self.next().await else { return std::future::pending().await };
+        let cause = result.map_or_else(|error| error.to_string(), |()| "it ended".to_owned());
         Ended { name, cause }
     }
 
     /// Waits until all tasks have ended. The caller has signalled them to stop before.
     pub async fn join(&mut self) {
-        while !self.running.is_empty() {
-            let Ended { name, cause } = self.ended().await;
-            tracing::debug!(name, cause, "a task has stopped");
+        while let Some((name, result)) = self.next().await {
+            if let Err(error) = result {
+                tracing::error!(%error, name, "a task of the server failed while it stopped");
+            }
         }
+    }
+
+    async fn next(&mut self) -> Option<(&'static str, Result<(), JoinError>)> {
+        let (id, result) = match self.running.join_next_with_id().await? {
+            Ok((id, ())) => (id, Ok(())),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let name = self.named.iter().find(|(handle, _)| handle.id() == id).map_or("a task", |(_, name)| name);
+        Some((name, result))
     }
 
     /// Aborts all tasks and waits until they have ended.

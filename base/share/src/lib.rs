@@ -25,8 +25,6 @@ use state::State;
 /// nothing.
 #[derive(Debug)]
 pub struct FairShare<K> {
-    all_max: u64,
-    each_max: u64,
     state: Mutex<State<K>>,
 }
 
@@ -60,9 +58,9 @@ pub enum Exceeded {
 }
 
 impl<K: Clone + Eq + Hash> FairShare<K> {
-    /// A resource of `all_max` units, of which each tenant may hold `each_max`.
+    /// A resource of `all_max` units. Each tenant may hold `each_max` of these units.
     pub fn new(all_max: u64, each_max: u64) -> Arc<Self> {
-        Arc::new(Self { all_max, each_max, state: Mutex::default() })
+        Arc::new(Self { state: Mutex::new(State::new(all_max, each_max)) })
     }
 
     /// Takes units at once, or names the limit that they exceed.
@@ -84,9 +82,12 @@ impl<K: Clone + Eq + Hash> FairShare<K> {
     ///
     /// Dropping the future leaves the line and gives back units that were granted meanwhile.
     pub async fn take(self: &Arc<Self>, tenant: &K, units: u64) -> Share<K> {
-        let units = units.min(self.each_max).min(self.all_max);
-        let place = self.state().enter(tenant.clone(), units, self.all_max, self.each_max);
-        Place::new(self, tenant, units, place).granted().await
+        let (units, ticket) = {
+            let mut state = self.state();
+            let units = units.min(state.request_max());
+            (units, state.enter(tenant.clone(), units))
+        };
+        Place::new(self, tenant, units, ticket).granted().await
     }
 
     /// Units that all tenants hold together.
@@ -107,6 +108,11 @@ impl<K: Clone + Eq + Hash> FairShare<K> {
 }
 
 impl<K: Clone + Eq + Hash> Share<K> {
+    /// The tenant that holds the units.
+    pub fn tenant(&self) -> &K {
+        &self.tenant
+    }
+
     /// Units held.
     pub fn units(&self) -> u64 {
         self.units
@@ -115,12 +121,11 @@ impl<K: Clone + Eq + Hash> Share<K> {
     /// Changes the number of units. Holding fewer is never refused. A refused change changes
     /// nothing.
     pub fn resize(&mut self, units: u64) -> Result<(), Exceeded> {
-        let FairShare { all_max, each_max, .. } = *self.resource;
         let mut state = self.resource.state();
         if units > self.units {
-            state.grow(&self.tenant, units - self.units, all_max, each_max)?;
+            state.grow(&self.tenant, units - self.units)?;
         } else {
-            state.give_back(&self.tenant, self.units - units, all_max, each_max);
+            state.give_back(&self.tenant, self.units - units);
         }
         self.units = units;
         Ok(())

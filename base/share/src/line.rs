@@ -34,8 +34,7 @@ impl<'t, K: Clone + Eq + Hash> Place<'t, K> {
 impl<K: Clone + Eq + Hash> Drop for Place<'_, K> {
     fn drop(&mut self) {
         if let Some(Ticket { number, .. }) = self.ticket.take() {
-            let FairShare { all_max, each_max, .. } = **self.resource;
-            self.resource.state().leave(self.tenant, number, self.units, all_max, each_max);
+            self.resource.state().leave(self.tenant, number, self.units);
         }
     }
 }

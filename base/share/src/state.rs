@@ -12,6 +12,8 @@ use crate::Exceeded;
 /// All that changes about a resource.
 #[derive(Debug)]
 pub(crate) struct State<K> {
+    all_max: u64,
+    each_max: u64,
     held: u64,
     /// Only tenants that hold or await something.
     tenants: HashMap<K, Tenant>,
@@ -41,13 +43,16 @@ pub(crate) struct Ticket {
     pub(crate) granted: oneshot::Receiver<()>,
 }
 
-impl<K> Default for State<K> {
-    fn default() -> Self {
-        Self { held: 0, tenants: HashMap::new(), turns: VecDeque::new(), next_ticket: 0 }
-    }
-}
-
 impl<K: Clone + Eq + Hash> State<K> {
+    pub(crate) fn new(all_max: u64, each_max: u64) -> Self {
+        Self { all_max, each_max, held: 0, tenants: HashMap::new(), turns: VecDeque::new(), next_ticket: 0 }
+    }
+
+    /// The most units that one request can get.
+    pub(crate) fn request_max(&self) -> u64 {
+        self.each_max.min(self.all_max)
+    }
+
     pub(crate) fn held(&self) -> u64 {
         self.held
     }
@@ -57,14 +62,14 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Counts further units for a tenant, or names the limit that they exceed.
-    pub(crate) fn grow(&mut self, tenant: &K, units: u64, all_max: u64, each_max: u64) -> Result<(), Exceeded> {
+    pub(crate) fn grow(&mut self, tenant: &K, units: u64) -> Result<(), Exceeded> {
         let own = self.tenants.get(tenant).map_or(0, |tenant| tenant.held).saturating_add(units);
-        if own > each_max {
-            return Err(Exceeded::Each { limit: each_max, wanted: own });
+        if own > self.each_max {
+            return Err(Exceeded::Each { limit: self.each_max, wanted: own });
         }
         let all = self.held.saturating_add(units);
-        if all > all_max {
-            return Err(Exceeded::All { limit: all_max, wanted: all });
+        if all > self.all_max {
+            return Err(Exceeded::All { limit: self.all_max, wanted: all });
         }
         self.held = all;
         self.tenants.entry(tenant.clone()).or_default().held = own;
@@ -72,7 +77,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Puts a caller at the end of its tenant's line.
-    pub(crate) fn enter(&mut self, tenant: K, units: u64, all_max: u64, each_max: u64) -> Ticket {
+    pub(crate) fn enter(&mut self, tenant: K, units: u64) -> Ticket {
         let (sender, granted) = oneshot::channel();
         let number = self.next_ticket;
         self.next_ticket += 1;
@@ -81,12 +86,12 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.turns.push_back(tenant);
         }
         own.line.push_back(Waiting { ticket: number, units, granted: sender });
-        self.grant(all_max, each_max);
+        self.grant();
         Ticket { number, granted }
     }
 
     /// Takes a caller out of its tenant's line, or its units back where they were granted already.
-    pub(crate) fn leave(&mut self, tenant: &K, ticket: u64, units: u64, all_max: u64, each_max: u64) {
+    pub(crate) fn leave(&mut self, tenant: &K, ticket: u64, units: u64) {
         let Some(own) = self.tenants.get_mut(tenant) else { return };
         match own.line.iter().position(|waiting| waiting.ticket == ticket) {
             Some(place) => {
@@ -96,19 +101,19 @@ impl<K: Clone + Eq + Hash> State<K> {
                 }
                 self.forget_if_idle(tenant);
                 // The caller may have held up others.
-                self.grant(all_max, each_max);
+                self.grant();
             }
-            None => self.give_back(tenant, units, all_max, each_max),
+            None => self.give_back(tenant, units),
         }
     }
 
-    pub(crate) fn give_back(&mut self, tenant: &K, units: u64, all_max: u64, each_max: u64) {
+    pub(crate) fn give_back(&mut self, tenant: &K, units: u64) {
         self.held -= units;
         if let Some(own) = self.tenants.get_mut(tenant) {
             own.held -= units;
         }
         self.forget_if_idle(tenant);
-        self.grant(all_max, each_max);
+        self.grant();
     }
 
     /// Grants units to the first callers in line, tenant by tenant.
@@ -117,16 +122,16 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// shares can make room for it. A tenant that lacks only common units stops the round: later
     /// requests that are smaller would otherwise use up each unit that comes free, and a large
     /// request would wait for ever.
-    fn grant(&mut self, all_max: u64, each_max: u64) {
+    fn grant(&mut self) {
         let mut index = 0;
         while let Some(tenant) = self.turns.get(index) {
             let Some(own) = self.tenants.get_mut(tenant) else { return };
             let Some(units) = own.line.front().map(|waiting| waiting.units) else { return };
-            if own.held + units > each_max {
+            if own.held + units > self.each_max {
                 index += 1;
                 continue;
             }
-            if self.held + units > all_max {
+            if self.held + units > self.all_max {
                 return;
             }
             own.held += units;

@@ -289,7 +289,8 @@ fn a_lossy_bootstrap_takes_levels_beforehand() {
 }
 
 /// Two vectors of real numbers take one bootstrap, and both come back unchanged. The bootstrap
-/// doubles them: a level beforehand halves them or, where there is none, a level afterwards.
+/// doubles them. The plan halves them at a level before the bootstrap, or at a level after it if
+/// there is no level before.
 #[test]
 fn two_vectors_of_real_numbers_take_one_bootstrap() {
     for (levels, operation, kind, lost) in [

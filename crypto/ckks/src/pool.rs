@@ -90,8 +90,8 @@ impl Pool {
 }
 
 impl Kept {
-    /// Lends a free buffer, if there is one of a suitable length. If there is none, the caller
-    /// allocates `len` words.
+    /// Lends a free buffer of a suitable length. Returns `None` if no free buffer has one, and the
+    /// caller then allocates `len` words.
     fn lend(&mut self, len: usize, len_max: usize) -> Option<Aligned<u64>> {
         let found = self.by_len.range_mut(len..=len_max).find_map(|(_, words)| words.pop());
         self.words -= found.as_deref().map_or(0, <[u64]>::len);

@@ -209,7 +209,7 @@ impl Ring {
         primes.fold(1, |product, prime| modulus.mul(product, modulus.reduce(*prime)))
     }
 
-    /// The digits of which a level has primes.
+    /// The digits that have at least one prime at a level.
     pub(crate) fn digits(&self, level: usize) -> impl Iterator<Item = &Digit> + Clone {
         self.digits.iter().take_while(move |digit| digit.rows.start <= level)
     }

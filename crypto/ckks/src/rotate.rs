@@ -24,7 +24,7 @@ impl Evaluator<'_> {
         Ok(self.moved(a, left.or_else(|error| right.map_err(|_| error))?))
     }
 
-    /// Rotates as if there were N / 2 numbers, of which these are copies.
+    /// Rotates as if the ciphertext had N / 2 numbers: the numbers in its slots, repeated.
     pub(crate) fn rotate_full(
         &self,
         a: &Ciphertext,

@@ -25,7 +25,7 @@ const STARTS: usize = 61;
 /// Upper bound of the bytes before a start.
 const START_BYTES_MAX: usize = STARTS * START_STEP_LINES * LINE;
 
-/// A fixed number of elements, of which the first lies at the start of a cache line.
+/// A fixed number of elements. The first element lies at the start of a cache line.
 ///
 /// The system supplies zeroed pages at the first access, to the threads that fill them.
 pub struct Aligned<E> {

@@ -35,7 +35,8 @@ pub struct Scratch {
 /// Computes `sums[c] -= sum over i, l of digit(inputs[c][i], l) * matrix[i, l]`, for every
 /// ciphertext c.
 ///
-/// `inputs` has rows of `input_stride` words, of which the first `matrix.inputs()` are decomposed.
+/// `inputs` has rows of `input_stride` words. The first `matrix.inputs()` words of each row are
+/// decomposed.
 /// `sums` has rows of `matrix.columns()` words.
 pub fn subtract_product<T: Torus, S: Torus>(
     level: Level,

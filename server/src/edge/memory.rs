@@ -37,7 +37,7 @@ pub(super) struct TenantMemory {
 impl TenantMemory {
     /// A count of bytes that begins at zero.
     pub(super) fn hold(&self) -> Held {
-        Held { share: Mutex::new(self.memory.share(&self.tenant)), tenant: self.tenant.clone() }
+        Held(Mutex::new(self.memory.share(&self.tenant)))
     }
 
     /// Counts the bytes until their last part is dropped.
@@ -56,18 +56,15 @@ impl TenantMemory {
 
 /// A number of bytes that a call holds. Dropping this gives the bytes back.
 #[derive(Debug)]
-pub struct Held {
-    share: Mutex<Share<Tenant>>,
-    tenant: Tenant,
-}
+pub struct Held(Mutex<Share<Tenant>>);
 
 impl Held {
     /// Changes the number of bytes. Holding fewer is never refused.
     pub(super) fn resize(&self, bytes: u64) -> Result<(), ApiError> {
-        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut share = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         share.resize(bytes).map_err(|exceeded| match exceeded {
             Exceeded::Each { limit, wanted } => {
-                refusal("tenant_held_bytes", limit, wanted, format!("tenants/{}", self.tenant.as_str()))
+                refusal("tenant_held_bytes", limit, wanted, format!("tenants/{}", share.tenant().as_str()))
             }
             Exceeded::All { limit, wanted } => refusal("held_bytes", limit, wanted, "server".to_owned()),
         })
