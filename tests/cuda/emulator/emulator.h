@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <deque>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,8 @@ enum Outcome : int {
   UNKNOWN_KERNEL = 2,
   // The number of the grid's blocks is no multiple of the cluster size.
   PART_OF_A_CLUSTER = 3,
+  // A thread used a count of arrivals in a way that a GPU does not define.
+  BAD_ARRIVALS = 4,
 };
 
 // Value of bytes to which nothing has been written. As a double, it makes any result wrong.
@@ -79,14 +82,29 @@ constexpr unsigned char POISON = 0xa5;
 // Barriers of a block: the block's own, the numbered ones, and those of the warps. A warp has a
 // barrier for each lane at which the barrier's range of lanes may begin.
 constexpr unsigned NUMBERED = 16, WARPS = 32, WARP = 32, BARRIERS = NUMBERED + WARPS * WARP;
-// Further values of `waits_at`: the thread does not wait, or waits for its cluster.
-constexpr unsigned NOWHERE = BARRIERS, CLUSTER_BARRIER = BARRIERS + 1;
+// Further values of `waits_at`: the thread does not wait, waits for its cluster, or for bytes that
+// other blocks store.
+constexpr unsigned NOWHERE = BARRIERS, CLUSTER_BARRIER = BARRIERS + 1, ARRIVALS = BARRIERS + 2;
+
+// Values that blocks store into a block, round by round. A place is poisoned when a store to it
+// begins, and gets its value when the round ends. So a store over a value that is still to be read
+// is found, and so is a thread that reads without having waited.
+struct Round {
+  // Bytes of the current round, once a thread expects them.
+  unsigned expected = 0;
+  unsigned ended = 0;
+  std::vector<std::pair<double2 *, double2>> arrived;
+};
 
 struct Block {
   // Index of the block in the grid, and index of its first thread in the cluster.
   unsigned index = 0, first_thread = 0;
   std::vector<unsigned char> shared;
   unsigned waiting[BARRIERS] = {};
+  // Rounds by the place of their count in shared memory.
+  std::map<size_t, Round> rounds;
+
+  size_t place_of(const void *address) const { return static_cast<const unsigned char *>(address) - shared.data(); }
 };
 
 struct Thread {
@@ -101,8 +119,9 @@ struct Thread {
   // Values that the thread shows the other threads of its warp.
   double shown = 0;
   unsigned shown_words[6] = {};
-  // Destinations and sources of the thread's asynchronous copies.
-  std::vector<std::pair<double2 *, const double2 *>> copies;
+  // Destinations and sources of the thread's asynchronous copies, by groups. The last group is not
+  // ended.
+  std::deque<std::vector<std::pair<double2 *, const double2 *>>> copies;
 };
 
 // The blocks that run on this OS thread: those of a cluster, or usually a single block.
@@ -115,6 +134,8 @@ struct Running {
   // Threads of a block, and of all blocks.
   unsigned block_size = 0, size = 0;
   unsigned arrived = 0, cluster_barriers = 0;
+  // A count of arrivals was not prepared, or expected twice in a round.
+  bool has_bad_arrivals = false;
   Fiber scheduler;
   const std::function<void()> *kernel = nullptr;
 };
@@ -154,15 +175,24 @@ inline void wait_at(unsigned barrier, unsigned expected) {
       thread.waits_at = NOWHERE;
 }
 
+// Releases all threads that wait at a barrier of their cluster, or for a round.
+inline void release(unsigned barrier) {
+  for (unsigned index = 0; index < running.size; index++)
+    if (running.threads[index].waits_at == barrier)
+      running.threads[index].waits_at = NOWHERE;
+}
+
 // Prepares a fiber for each thread of `blocks` blocks.
 inline void prepare(unsigned blocks, unsigned block_size, unsigned first, size_t shared_bytes) {
   running.block_size = block_size;
   running.size = blocks * block_size;
+  running.has_bad_arrivals = false;
   running.blocks.resize(blocks);
   for (unsigned rank = 0; rank < blocks; rank++) {
     running.blocks[rank].index = first + rank;
     running.blocks[rank].first_thread = rank * block_size;
     running.blocks[rank].shared.assign(shared_bytes, POISON);
+    running.blocks[rank].rounds.clear();
   }
   while (running.threads.size() < running.size) {
     running.threads.emplace_back();
@@ -173,7 +203,7 @@ inline void prepare(unsigned blocks, unsigned block_size, unsigned first, size_t
     thread.block = &running.blocks[index / block_size];
     thread.index = index % block_size;
     thread.ended = false;
-    thread.copies.clear();
+    thread.copies.assign(1, {});
   }
 }
 
@@ -198,7 +228,11 @@ inline Outcome run_blocks(unsigned blocks, unsigned block_size, unsigned first, 
       running.arrived = 0;
       return BARRIER_MISMATCH;
     }
-  return DONE;
+  for (const Block &block : running.blocks)
+    for (const auto &[place, round] : block.rounds)
+      // The block ended before these values arrived.
+      running.has_bad_arrivals |= !round.arrived.empty();
+  return running.has_bad_arrivals ? BAD_ARRIVALS : DONE;
 }
 
 // Runs a kernel on a grid, `cluster` blocks at a time. Stops at the first failure.
@@ -265,15 +299,20 @@ inline void multiply_bytes(int (&sums)[4], unsigned digits_0, unsigned digits_1,
   __syncwarp();
 }
 
-// Copies as late as possible, so that a thread that does not wait for its copy reads wrong values.
-inline void copy_meanwhile(double2 *to, const double2 *from) {
-  emulator::running.current->copies.push_back({to, from});
+// Poisons the place at once and copies as late as possible. So a copy over a value that is still to be
+// read is found, and so is a thread that reads without having waited.
+template <unsigned OFFSET = 0> inline void copy_meanwhile(double2 *to, const double2 *from) {
+  memset(to, emulator::POISON, sizeof *to);
+  emulator::running.current->copies.back().push_back({to, from + OFFSET});
 }
 
-inline void wait_for_copies() {
-  for (auto [to, from] : emulator::running.current->copies)
-    *to = *from;
-  emulator::running.current->copies.clear();
+inline void end_copy_group() { emulator::running.current->copies.emplace_back(); }
+
+template <unsigned PENDING> inline void wait_for_copies() {
+  auto &groups = emulator::running.current->copies;
+  for (; groups.size() > PENDING + 1; groups.pop_front())
+    for (auto [to, from] : groups.front())
+      *to = *from;
 }
 
 // The last thread to arrive releases the waiting threads.
@@ -284,9 +323,7 @@ inline void arrive_at_cluster() {
     return;
   running.arrived = 0;
   running.cluster_barriers++;
-  for (unsigned index = 0; index < running.size; index++)
-    if (running.threads[index].waits_at == emulator::CLUSTER_BARRIER)
-      running.threads[index].waits_at = emulator::NOWHERE;
+  emulator::release(emulator::CLUSTER_BARRIER);
 }
 
 inline void wait_for_cluster() {
@@ -294,8 +331,54 @@ inline void wait_for_cluster() {
     emulator::wait(emulator::CLUSTER_BARRIER);
 }
 
-inline void store_in_block(unsigned block, double2 *place, double2 value) {
-  emulator::Running &running = emulator::running;
-  auto offset = reinterpret_cast<unsigned char *>(place) - running.current->block->shared.data();
-  *reinterpret_cast<double2 *>(running.blocks[block].shared.data() + offset) = value;
+namespace emulator {
+
+// The count at a place of a block's shared memory.
+inline Round &prepared(Block &block, size_t place) {
+  running.has_bad_arrivals |= !block.rounds.count(place);
+  return block.rounds[place];
+}
+
+// Ends a round if all its bytes have arrived.
+inline void end_if_complete(Round &round) {
+  if (round.expected == 0 || round.arrived.size() * sizeof(double2) != round.expected)
+    return;
+  for (auto [place, value] : round.arrived)
+    *place = value;
+  round.arrived.clear();
+  round.expected = 0;
+  round.ended++;
+  release(ARRIVALS);
+}
+
+} // namespace emulator
+
+using Arrivals = unsigned long long;
+
+inline void prepare_arrivals(Arrivals *arrivals) {
+  emulator::Block *block = emulator::running.current->block;
+  block->rounds[block->place_of(arrivals)] = {};
+}
+
+inline void expect_arrivals(Arrivals *arrivals, unsigned bytes) {
+  emulator::Block *block = emulator::running.current->block;
+  emulator::Round &round = emulator::prepared(*block, block->place_of(arrivals));
+  emulator::running.has_bad_arrivals |= round.expected != 0;
+  round.expected = bytes;
+  emulator::end_if_complete(round);
+}
+
+inline void wait_for_arrivals(Arrivals *arrivals, unsigned odd) {
+  emulator::Block *block = emulator::running.current->block;
+  while ((emulator::prepared(*block, block->place_of(arrivals)).ended & 1) == odd)
+    emulator::wait(emulator::ARRIVALS);
+}
+
+inline void store_in_block(unsigned rank, double2 *place, double2 value, Arrivals *arrivals) {
+  emulator::Block *own = emulator::running.current->block, *block = &emulator::running.blocks[rank];
+  auto *there = reinterpret_cast<double2 *>(block->shared.data() + own->place_of(place));
+  emulator::Round &round = emulator::prepared(*block, own->place_of(arrivals));
+  memset(there, emulator::POISON, sizeof *there);
+  round.arrived.push_back({there, value});
+  emulator::end_if_complete(round);
 }

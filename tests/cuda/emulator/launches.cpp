@@ -38,21 +38,32 @@ static void test_products(const signed char *digits, const unsigned char *key, i
     sums[place(i)] = of_sums[i];
 }
 
-// Each block stores its number in the next block of its cluster. Blocks whose rank is below
-// `comers` then reach a barrier. The number that a block received goes to `numbers`.
+// Blocks whose rank in their cluster is below `comers` reach the cluster's barrier. Those whose rank
+// is below `givers` then store their number in the next block of the cluster. The number that a
+// block received goes to `numbers`. With a `fault`, blocks do not prepare the count, expect bytes
+// twice, or do not wait.
 constexpr u32 TEST_CLUSTER = 4;
-static void test_cluster(double *numbers, u32 comers) {
-  DYNAMIC_SHARED(double2, given);
+enum Fault : u32 { NONE, UNPREPARED, EXPECTED_TWICE, NO_WAIT };
+static void test_cluster(double *numbers, u32 comers, u32 givers, u32 fault) {
+  struct Shared {
+    double2 given;
+    Arrivals arrivals;
+  };
+  DYNAMIC_SHARED(Shared, shared);
   u32 rank = blockIdx.x % TEST_CLUSTER;
+  if (threadIdx.x == 0 && fault != UNPREPARED)
+    prepare_arrivals(&shared->arrivals);
+  if (threadIdx.x < (fault == EXPECTED_TWICE ? 2 : 1))
+    expect_arrivals(&shared->arrivals, sizeof(double2));
+  if (rank >= comers)
+    return;
   arrive_at_cluster();
   wait_for_cluster();
-  if (threadIdx.x == 0)
-    store_in_block((rank + 1) % TEST_CLUSTER, given, make_double2(blockIdx.x, 0));
-  if (rank < comers) {
-    arrive_at_cluster();
-    wait_for_cluster();
-  }
-  numbers[blockIdx.x] = given->x;
+  if (threadIdx.x == 0 && rank < givers)
+    store_in_block((rank + 1) % TEST_CLUSTER, &shared->given, make_double2(blockIdx.x, 0), &shared->arrivals);
+  if (fault != NO_WAIT)
+    wait_for_arrivals(&shared->arrivals, 0);
+  numbers[blockIdx.x] = shared->given.x;
 }
 
 // Copies a number through shared memory, and reads it after waiting for the copy, or without
@@ -60,8 +71,9 @@ static void test_cluster(double *numbers, u32 comers) {
 static void test_copy(double2 *numbers, u32 waits) {
   DYNAMIC_SHARED(double2, copy);
   copy_meanwhile(&copy[threadIdx.x], &numbers[0]);
+  end_copy_group();
   if (waits)
-    wait_for_copies();
+    wait_for_copies<0>();
   numbers[threadIdx.x + 1] = copy[threadIdx.x];
 }
 

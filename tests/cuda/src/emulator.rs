@@ -327,6 +327,9 @@ impl Driver for Emulated {
             0 => Ok(()),
             1 => Err(DriverError::Lost(format!("{kernel}: threads wait at a barrier that others never come to"))),
             2 => Err(DriverError::Lost(format!("there is no kernel {kernel}"))),
+            4 => {
+                Err(DriverError::Lost(format!("{kernel}: arrivals that no count was prepared for, or expected twice")))
+            }
             _ => Err(DriverError::Lost(format!("{kernel}: {} blocks are not whole clusters", grid.0))),
         }
     }
@@ -406,14 +409,26 @@ pub fn products(gpu: &Emulated, digits: &[i8; 512], key: &[u8; 256], sums: &mut 
 }
 
 /// Numbers that blocks in clusters of four receive from the previous block of their cluster. The
-/// first `comers` blocks of each cluster reach the barrier that makes the number visible.
-pub fn given_in_clusters(gpu: &Emulated, blocks: usize, mut comers: u32) -> Result<Vec<f64>, DriverError> {
+/// first `comers` blocks of each cluster reach a barrier, and the first `givers` blocks then store
+/// their number. `fault` numbers a fault of emulator/launches.cpp; 0 is none.
+pub fn given_in_clusters(
+    gpu: &Emulated,
+    blocks: usize,
+    mut comers: u32,
+    mut givers: u32,
+    mut fault: u32,
+) -> Result<Vec<f64>, DriverError> {
     let mut numbers = vec![0.0; blocks];
     let mut pointer = numbers.as_mut_ptr();
-    let mut arguments = [std::ptr::from_mut(&mut pointer).cast(), std::ptr::from_mut(&mut comers).cast()];
+    let mut arguments = [
+        std::ptr::from_mut(&mut pointer).cast(),
+        std::ptr::from_mut(&mut comers).cast(),
+        std::ptr::from_mut(&mut givers).cast(),
+        std::ptr::from_mut(&mut fault).cast(),
+    ];
     // SAFETY: the kernel writes a number for each block to the address in the pointer, and shares
-    // 16 bytes.
-    unsafe { gpu.launch(Stream::Waves, "test_cluster", (blocks as u32, 1), 64, 16, &mut arguments) }?;
+    // 32 bytes.
+    unsafe { gpu.launch(Stream::Waves, "test_cluster", (blocks as u32, 1), 64, 32, &mut arguments) }?;
     Ok(numbers)
 }
 

@@ -21,12 +21,20 @@ fn a_barrier_that_some_threads_miss_is_an_error() {
 #[test]
 fn blocks_of_a_cluster_run_together_and_access_each_other() {
     let gpu = gpu();
-    assert_eq!(given_in_clusters(&gpu, 8, 4), Ok(vec![3.0, 0.0, 1.0, 2.0, 7.0, 4.0, 5.0, 6.0]));
-    let error = given_in_clusters(&gpu, 8, 3).expect_err("a block that does not come");
-    assert!(error.to_string().contains("barrier"), "{error}");
-    let error = given_in_clusters(&gpu, 6, 4).expect_err("half a cluster");
+    assert_eq!(given_in_clusters(&gpu, 8, 4, 4, 0), Ok(vec![3.0, 0.0, 1.0, 2.0, 7.0, 4.0, 5.0, 6.0]));
+    for (comers, givers) in [(3, 3), (4, 3)] {
+        let error = given_in_clusters(&gpu, 8, comers, givers, 0).expect_err("a block that does not come, or give");
+        assert!(error.to_string().contains("barrier"), "{error}");
+    }
+    let error = given_in_clusters(&gpu, 6, 4, 4, 0).expect_err("half a cluster");
     assert!(error.to_string().contains("6 blocks"), "{error}");
-    assert!(given_in_clusters(&gpu, 4, 4).is_ok(), "and the threads of the next cluster are new ones");
+    assert!(given_in_clusters(&gpu, 4, 4, 4, 0).is_ok(), "and the threads of the next cluster are new ones");
+    for fault in [1, 2] {
+        let error = given_in_clusters(&gpu, 8, 4, 4, fault).expect_err("no count, or one that is expected twice");
+        assert!(error.to_string().contains("arrivals"), "{error}");
+    }
+    let numbers = given_in_clusters(&gpu, 4, 4, 4, 3).unwrap_or_default();
+    assert_ne!(numbers, [3.0, 0.0, 1.0, 2.0], "blocks that do not wait read something else, or an error ends them");
 }
 
 #[test]

@@ -24,11 +24,11 @@ constexpr u32 STAGES = 5, SIDE = 1 << STAGES;
 constexpr u32 BLOCKS = 8, LINES = SIDE / BLOCKS, WARPS = 2 * LINES, THREADS = WARPS * SIDE;
 constexpr u32 SUBSETS_MAX = 1 << GROUPING_MAX;
 
-// Rotation of the key's ciphertext of a subset.
-struct Turn {
-  u32 exponent;
-  // The part of the rotation's root that depends on the row.
-  double2 of_row;
+// Rotations of a step's ciphertexts of the key, for a warp's row.
+struct Turns {
+  // The part of a rotation's root that depends on the row.
+  double2 of_row[SUBSETS_MAX];
+  u32 exponents[SUBSETS_MAX];
 };
 
 // Shared memory of a block.
@@ -36,15 +36,22 @@ struct Shared {
   // A thread's values of a step's key: the factor of its own polynomial, and the factor of the
   // other.
   double2 key[SUBSETS_MAX][2][THREADS];
-  // Buffers into which other blocks store. Blocks write to one while they read the other.
-  double2 received[2][WARPS][SIDE];
-  double2 products[WARPS][SIDE];
-  Turn turns[WARPS][SUBSETS_MAX];
+  // Buffers into which all blocks store. Blocks write to one while they read the other. A row is
+  // padded, so that the stores of a warp access distinct banks.
+  double2 received[2][WARPS][SIDE + 1];
+  // Values that the two warps of a row exchange, in the current step and in the one before.
+  double2 products[2][WARPS][SIDE];
+  // Rotations of the current step and of the next one.
+  Turns turns[2][WARPS];
   // exp(2 pi i m / 32), at the place of the reversed bits of m, so that adjacent threads read from
   // all banks.
   double2 circle[SIDE];
+  // Bytes that were stored into each buffer.
+  Arrivals arrivals[2];
 };
-static_assert(sizeof(Shared) == 147968, "what gpu/launches/rotations.rs says that a block shares");
+// Bytes of a transposition that a block receives.
+constexpr u32 ROUND_BYTES = WARPS * SIDE * sizeof(double2);
+static_assert(sizeof(Shared) == 153360, "what gpu/launches/rotations.rs says that a block shares");
 
 // Factors of a thread's stages, each with the thread's sign. The forward transform works on
 // columns, then rows. The inverse works on rows, then columns. `untwist` multiplies the
@@ -84,103 +91,155 @@ struct Line {
   u32 polynomial, line, warp, lane;
 
   // Transposes: values of columns become values of rows, or the reverse.
-  __device__ __forceinline__ void send(double2 (*received)[SIDE], double2 value) const {
-    store_in_block(lane / LINES, &received[polynomial * LINES + lane % LINES][line], value);
+  __device__ __forceinline__ void send(Shared *shared, u32 buffer, double2 value) const {
+    double2 *place = &shared->received[buffer][polynomial * LINES + lane % LINES][line];
+    store_in_block(lane / LINES, place, value, &shared->arrivals[buffer]);
+  }
+
+  // The value that the thread receives in a step, after all values of the transposition have
+  // arrived.
+  __device__ __forceinline__ double2 receive(Shared *shared, u32 buffer, u32 step) const {
+    wait_for_arrivals(&shared->arrivals[buffer], step & 1);
+    if (threadIdx.x == 0)
+      expect_arrivals(&shared->arrivals[buffer], ROUND_BYTES);
+    return shared->received[buffer][warp][lane];
   }
 };
 
-// Computes the rotations of the key's ciphertexts in a step, for a warp's row.
-__device__ __forceinline__ void find_turns(Line at, Turn *turns, const u64 *group, u32 grouping, const double2 *roots) {
-  if (at.lane < 1u << grouping) {
-    u64 sum = 0;
-    for (u32 bit = 0; bit < grouping; bit++)
-      if (at.lane >> bit & 1)
-        sum += group[grouping - 1 - bit];
-    u32 exponent = u32(round_to_modulus(sum, SIZE_LOG2 + 1)), odd = 4 * (__brev(at.line) >> 27) + 1;
-    turns[at.lane] = Turn{exponent, roots[odd * exponent & (2 * SIZE - 1)]};
-  }
-  __syncwarp();
-}
+// The words of a group, or zeros, that a thread adds up for its subset. The highest bit of a subset
+// stands for the first word.
+template <u32 GROUPING> struct Addends {
+  u64 words[GROUPING];
 
-// The step's ciphertext at a thread's place: the factor of its own polynomial, and the factor of
-// the other.
+  __device__ __forceinline__ Addends(const u64 *group, u32 subset) {
+    unrolled<GROUPING>([&](auto bit) {
+      words[bit.value] = subset >> bit.value & 1 ? group[GROUPING - 1 - bit.value] : 0;
+    });
+  }
+
+  // Fills in the thread's subset, with a group of copies of its own.
+  __device__ __forceinline__ void find_turn(Line at, Turns *turns, u32 subset, const double2 *roots) const {
+    u64 sum = 0;
+    unrolled<GROUPING>([&](auto bit) { sum += words[bit.value]; });
+    u32 exponent = u32(round_to_modulus(sum, SIZE_LOG2 + 1)), odd = 4 * (__brev(at.line) >> 27) + 1;
+    if (at.lane < 1 << GROUPING) {
+      turns->exponents[subset] = exponent;
+      copy_meanwhile(&turns->of_row[subset], &roots[odd * exponent & (2 * SIZE - 1)]);
+    }
+    end_copy_group();
+  }
+};
+
+// A step's ciphertext at a thread's place: the factor of its own polynomial, and the factor of the
+// other.
 struct Bundle {
   double2 own, other;
 };
 
-__device__ __forceinline__ Bundle sum_up(Line at, const Shared *shared, u32 grouping) {
-  Bundle sum{};
-  u32 reversed_lane = __brev(at.lane) >> 27;
-#pragma unroll 4
-  for (u32 subset = 0; subset < 1u << grouping; subset++) {
-    Turn turn = shared->turns[at.warp][subset];
-    double2 root = times(turn.of_row, shared->circle[__brev(reversed_lane * turn.exponent) >> 27]);
-    sum.own = plus_product(sum.own, shared->key[subset][0][threadIdx.x], root);
-    sum.other = plus_product(sum.other, shared->key[subset][1][threadIdx.x], root);
+// One half of a step's key in shared memory: the first or the last subsets. The first half is read
+// while the previous step's second transposition is under way, the last half during the step's
+// first one. A half that was read is at once replaced by that of the next step.
+template <u32 GROUPING, u32 HALF_OF_KEY> struct KeyHalf {
+  static constexpr u32 SUBSETS = 1 << (GROUPING - 1), FIRST = HALF_OF_KEY * SUBSETS;
+
+  // Adds the half's ciphertexts to the bundle, when all copies but the last `PENDING` groups have
+  // ended.
+  template <u32 PENDING>
+  static __device__ __forceinline__ void sum_up(Line at, const Shared *shared, u32 step, Bundle &sum) {
+    wait_for_copies<PENDING>();
+    __syncwarp();
+    const Turns *turns = &shared->turns[step & 1][at.warp];
+    u32 reversed_lane = __brev(at.lane) >> 27;
+    unrolled<SUBSETS>([&](auto i) {
+      constexpr u32 subset = FIRST + i.value;
+      double2 of_lane = shared->circle[__brev(reversed_lane * turns->exponents[subset]) >> 27];
+      double2 root = times(turns->of_row[subset], of_lane);
+      sum.own = plus_product(sum.own, shared->key[subset][0][threadIdx.x], root);
+      sum.other = plus_product(sum.other, shared->key[subset][1][threadIdx.x], root);
+    });
   }
-  return sum;
-}
 
-// Starts to copy a thread's values of a step's key, which orders its polynomials by subset, row and
-// column.
-__device__ __forceinline__ void copy_key(Line at, Shared *shared, const double2 *key, u32 grouping) {
-  u32 place = at.line * SIDE + at.lane;
-  for (u32 subset = 0; subset < 1u << grouping; subset++)
-    for (u32 other = 0; other < 2; other++) {
-      u32 row = at.polynomial ^ other;
-      const double2 *value = &key[((subset * 2 + row) * 2 + at.polynomial) * HALF + place];
-      copy_meanwhile(&shared->key[subset][other][threadIdx.x], value);
+  // Starts to copy the thread's values of a step, if there is such a step. A key orders its
+  // polynomials by step, subset, row and column.
+  static __device__ __forceinline__ void copy(Line at, Shared *shared, const double2 *key, u32 step, u32 steps) {
+    if (step < steps) {
+      key += (u64(step) * (2 * SUBSETS) + FIRST) * 4 * HALF + at.polynomial * HALF + at.line * SIDE + at.lane;
+      const double2 *own = key + at.polynomial * 2 * HALF, *other = key + (at.polynomial ^ 1) * 2 * HALF;
+      unrolled<SUBSETS>([&](auto i) {
+        copy_meanwhile<i.value * 4 * HALF>(&shared->key[FIRST + i.value][0][threadIdx.x], own);
+        copy_meanwhile<i.value * 4 * HALF>(&shared->key[FIRST + i.value][1][threadIdx.x], other);
+      });
     }
-}
+    end_copy_group();
+  }
+};
 
-__device__ void blind_rotate(const u64 *inputs, const u64 *const *tables, const u32 *table_of, const double2 *key,
-                             const double2 *roots, u64 *glwes, u32 steps, u32 grouping, u32 base_log) {
+template <u32 GROUPING>
+__device__ __forceinline__ void blind_rotate(const u64 *inputs, const u64 *const *tables, const u32 *table_of,
+                                             const double2 *key, const double2 *roots, u64 *glwes, u32 steps,
+                                             u32 base_log) {
   DYNAMIC_SHARED(Shared, shared);
   u32 block = blockIdx.x % BLOCKS, ciphertext = blockIdx.x / BLOCKS, warp = threadIdx.x / SIDE;
   Line at{warp / LINES, block * LINES + warp % LINES, warp, threadIdx.x % SIDE};
   Gadget gadget{base_log, 1};
-  u32 step_values = (1u << grouping) * 4 * HALF, dropped = 64 - base_log;
-  copy_key(at, shared, key, grouping);
+  u32 dropped = 64 - base_log;
+  using First = KeyHalf<GROUPING, 0>;
+  using Last = KeyHalf<GROUPING, 1>;
+  First::copy(at, shared, key, 0, steps);
+  Last::copy(at, shared, key, 0, steps);
   if (warp == 0)
     shared->circle[__brev(at.lane) >> 27] = roots[at.lane * (2 * SIZE / SIDE)];
+  if (threadIdx.x == 0)
+    unrolled<2>([&](auto buffer) {
+      prepare_arrivals(&shared->arrivals[buffer.value]);
+      expect_arrivals(&shared->arrivals[buffer.value], ROUND_BYTES);
+    });
   Factors factors = load_factors(roots, at.line, at.lane);
+  const u64 *input = inputs + u64(ciphertext) * (u64(steps) * GROUPING + 1);
+  u32 subset = at.lane % (1 << GROUPING);
+  auto addends_of = [&](u32 step) { return Addends<GROUPING>(input + (step < steps ? step : 0) * GROUPING, subset); };
+  addends_of(0).find_turn(at, &shared->turns[0][warp], subset, roots);
+  Addends<GROUPING> next = addends_of(1);
   // The thread's two coefficients: the mask is zero, the body X^-exponent times the table.
-  const u64 *input = inputs + u64(ciphertext) * (u64(steps) * grouping + 1);
-  u32 body = u32(round_to_modulus(input[u64(steps) * grouping], SIZE_LOG2 + 1)), j = at.lane * SIDE + at.line;
+  u32 body = u32(round_to_modulus(input[u64(steps) * GROUPING], SIZE_LOG2 + 1)), j = at.lane * SIDE + at.line;
   const u64 *table = tables[table_of[ciphertext]];
   u64 low = 0, high = 0;
   if (at.polynomial == 1) {
     low = rotated(table, j, (2 * SIZE - body) & (2 * SIZE - 1), SIZE);
     high = rotated(table, j + HALF, (2 * SIZE - body) & (2 * SIZE - 1), SIZE);
   }
+  __syncthreads();
+  Bundle bundle{};
+  First::template sum_up<0>(at, shared, 0, bundle);
+  First::copy(at, shared, key, 1, steps);
   // A block must not store into another block that has not started.
   arrive_at_cluster();
   wait_for_cluster();
 #pragma unroll 1
-  for (u32 step = 0; step < steps; step++, input += grouping) {
+  for (u32 step = 0; step < steps; step++) {
+    next.find_turn(at, &shared->turns[(step + 1) & 1][warp], subset, roots);
+    next = addends_of(step + 2);
     double2 x = make_double2(digit(gadget, halves_to_even(low, dropped), 0),
                              digit(gadget, halves_to_even(high, dropped), 0));
     unrolled<STAGES>([&](auto t) { x = lanes_butterfly(x, SIDE / 2 >> t.value, factors.columns[t.value]); });
-    at.send(shared->received[0], x);
-    arrive_at_cluster();
-    find_turns(at, shared->turns[warp], input, grouping, roots);
-    wait_for_copies();
-    Bundle bundle = sum_up(at, shared, grouping);
-    key += step_values;
-    if (step + 1 < steps)
-      copy_key(at, shared, key, grouping);
-    wait_for_cluster();
-    x = shared->received[0][warp][at.lane];
+    at.send(shared, 0, x);
+    // Two groups may be pending: the first half and the rotations of the next step.
+    Last::template sum_up<2>(at, shared, step, bundle);
+    Last::copy(at, shared, key, step + 1, steps);
+    x = at.receive(shared, 0, step);
     unrolled<STAGES>([&](auto t) { x = lanes_butterfly(x, SIDE / 2 >> t.value, factors.rows[t.value]); });
     // The other polynomial's warp of this row holds the other half of the product.
-    shared->products[warp][at.lane] = x;
-    __syncthreads();
-    x = plus_product(times(x, bundle.own), shared->products[(warp + LINES) % WARPS][at.lane], bundle.other);
+    auto *products = shared->products[step & 1];
+    products[warp][at.lane] = x;
+    pair_barrier(warp % LINES, 2 * SIDE);
+    x = plus_product(times(x, bundle.own), products[(warp + LINES) % WARPS][at.lane], bundle.other);
     unrolled<STAGES>([&](auto t) { x = lanes_butterfly(x, 1 << t.value, factors.rows_back[t.value]); });
-    at.send(shared->received[1], x);
-    arrive_at_cluster();
-    wait_for_cluster();
-    x = shared->received[1][warp][at.lane];
+    at.send(shared, 1, x);
+    bundle = Bundle{};
+    // One group may be pending: the last half of the next step.
+    First::template sum_up<1>(at, shared, step + 1, bundle);
+    First::copy(at, shared, key, step + 2, steps);
+    x = at.receive(shared, 1, step);
     unrolled<STAGES>([&](auto t) { x = lanes_butterfly(x, 1 << t.value, factors.columns_back[t.value]); });
     x = times(x, factors.untwist);
     low = round_to_torus<u64>(x.x);
@@ -196,6 +255,13 @@ __device__ void blind_rotate(const u64 *inputs, const u64 *const *tables, const 
 extern "C" __global__ void CLUSTER(latency::BLOCKS) __launch_bounds__(latency::THREADS, 1)
     blind_rotate_groups_2048_64(const u64 *inputs, const u64 *const *tables, const u32 *table_of, const double2 *key,
                                 const double2 *roots, u64 *glwes, u32 steps, u32 grouping, u32 base_log) {
-  latency::blind_rotate(inputs, tables, table_of, key, roots, glwes, steps, grouping, base_log);
+  switch (grouping) {
+  case 2:
+    return latency::blind_rotate<2>(inputs, tables, table_of, key, roots, glwes, steps, base_log);
+  case 3:
+    return latency::blind_rotate<3>(inputs, tables, table_of, key, roots, glwes, steps, base_log);
+  case 4:
+    return latency::blind_rotate<4>(inputs, tables, table_of, key, roots, glwes, steps, base_log);
+  }
 }
 #endif

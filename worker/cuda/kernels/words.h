@@ -33,14 +33,20 @@ __device__ __forceinline__ void multiply_bytes(int (&sums)[4], u32 digits_0, u32
                : "r"(digits_0), "r"(digits_1), "r"(digits_2), "r"(digits_3), "r"(key_0), "r"(key_1));
 }
 
-// Starts an asynchronous copy of 16 bytes to shared memory.
-__device__ __forceinline__ void copy_meanwhile(double2 *to, const double2 *from) {
+// Starts an asynchronous copy to shared memory, of the value at `from[OFFSET]`.
+template <u32 OFFSET = 0> __device__ __forceinline__ void copy_meanwhile(double2 *to, const double2 *from) {
   u32 shared = u32(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1 + %2], 16;" ::"r"(shared), "l"(from), "n"(OFFSET * sizeof(double2))
+               : "memory");
 }
 
-// Waits for the thread's own copies.
-__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Ends a group of the thread's copies: all copies that were started since the last group.
+__device__ __forceinline__ void end_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits for the thread's groups of copies, apart from the last `PENDING` groups.
+template <u32 PENDING> __device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
 
 // Thread block clusters: blocks that run at the same time and can access each other's shared
 // memory.
@@ -58,11 +64,50 @@ __device__ __forceinline__ void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Stores into block `block` of the cluster, at the address that `place` has in this block.
-__device__ __forceinline__ void store_in_block(u32 block, double2 *place, double2 value) {
-  u32 there;
+// Counts the bytes that blocks of the cluster store into this block, round by round: an mbarrier in
+// shared memory.
+using Arrivals = u64;
+
+// Prepares the count, before the cluster's first barrier.
+__device__ __forceinline__ void prepare_arrivals(Arrivals *arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(u32(__cvta_generic_to_shared(arrivals))) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Begins a round, which ends when `bytes` bytes have arrived. One thread calls this once a round:
+// after a second call, rounds would end too early. Bytes may arrive earlier, after the end of the
+// last round.
+__device__ __forceinline__ void expect_arrivals(Arrivals *arrivals, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(u32(__cvta_generic_to_shared(arrivals))),
+               "r"(bytes)
+               : "memory");
+}
+
+// Waits for the end of a round, whose bytes are visible then. `odd` is the last bit of the round's
+// number. The next round must not end before every thread has waited for this one: a thread two
+// rounds behind would wait forever.
+__device__ __forceinline__ void wait_for_arrivals(Arrivals *arrivals, u32 odd) {
+  asm volatile("{\n"
+               ".reg .pred ended;\n"
+               "again:\n"
+               "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%0], %1;\n"
+               "@!ended bra again;\n"
+               "}" ::"r"(u32(__cvta_generic_to_shared(arrivals))),
+               "r"(odd)
+               : "memory");
+}
+
+// Stores into block `block` of the cluster, at the address that `place` has in this block. The
+// bytes count as arrivals there.
+__device__ __forceinline__ void store_in_block(u32 block, double2 *place, double2 value, Arrivals *arrivals) {
+  u32 there, counted;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(u32(__cvta_generic_to_shared(place))), "r"(block));
-  asm volatile("st.shared::cluster.v2.f64 [%0], {%1, %2};" ::"r"(there), "d"(value.x), "d"(value.y) : "memory");
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(counted)
+      : "r"(u32(__cvta_generic_to_shared(arrivals))), "r"(block));
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f64 [%0], {%1, %2}, [%3];" ::"r"(there),
+               "d"(value.x), "d"(value.y), "r"(counted)
+               : "memory");
 }
 #endif
 #endif

@@ -20,7 +20,7 @@ struct Short {
 
 // The kernels' files assert these sizes of the structures.
 const _: () = assert!(THROUGHPUT_2048.shared_bytes == 217_088 && FEW_2048.shared_bytes == 66_560);
-const _: () = assert!(THROUGHPUT_512.shared_bytes == 101_312 && CLUSTER_SHARED_BYTES == 147_968);
+const _: () = assert!(THROUGHPUT_512.shared_bytes == 101_312 && CLUSTER_SHARED_BYTES == 153_360);
 
 /// rotation_2048.cu: squares and accumulators of each ciphertext, and factors.
 const THROUGHPUT_2048: Short = Short {
@@ -81,8 +81,8 @@ pub(super) fn least_shared_bytes(shape: RotationShape, bits: u32) -> u32 {
 const CLUSTER_BLOCKS: usize = 8;
 const CLUSTER_THREADS: u32 = 256;
 /// Shared memory of a block of a cluster: values of a step's key, received values, products,
-/// rotations, and the roots of the circle.
-const CLUSTER_SHARED_BYTES: u32 = (32 * 256 + 2 * 256 + 256) * 16 + 8 * 16 * 32 + 32 * 16;
+/// rotations, the roots of the circle, and the counts of received bytes.
+const CLUSTER_SHARED_BYTES: u32 = (32 * 256 + 2 * 8 * 33 + 2 * 256) * 16 + 2 * 8 * 16 * (16 + 4) + 32 * 16 + 2 * 8;
 
 /// Whether the cluster kernel serves this shape, with words of `bits` and inputs of `input_bits`
 /// bits.
@@ -173,7 +173,7 @@ impl Launcher<'_> {
         outputs: RotationViews<'_, T>,
     ) -> Result<(), DriverError> {
         let (size, gadget) = (shape.polynomial_size, shape.gadget);
-        check(shape.is_possible(), "a shape that kernels are made for")?;
+        check(shape.is_possible() && shape.steps > 0, "a shape that kernels are made for")?;
         check(gadget.base_log > 0 && gadget.base_log * (gadget.levels as u32) < T::BITS, "digits that a word has")?;
         check(lists.table_of.len() == lists.lanes, "a table for each lane")?;
         check(lists.table_bytes == size * size_of::<T>(), "tables of as many words as a polynomial")?;
