@@ -7,8 +7,8 @@ use cloakwork_params::{EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterS
 
 use super::FormatError;
 
-/// Number of bytes converted at once. A piece stays in the second-level cache between hashing and
-/// copying.
+/// Number of bytes converted at once. A piece stays in the second-level cache until it is hashed and
+/// checked.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// log2 of the modulus of a set's ciphertexts, which always fills a whole word.
@@ -44,23 +44,21 @@ pub(super) fn read<T: Torus, R: Read>(
     count: usize,
 ) -> Result<Vec<T>, FormatError> {
     check_width::<T>(modulus_log2)?;
-    let width = T::BITS as usize / 8;
+    let most = PIECE_BYTES / size_of::<T>();
     let mut words: Vec<T> = Vec::new();
-    let mut bytes = vec![0; PIECE_BYTES.min(count.saturating_mul(width))];
     while words.len() < count {
         let start = words.len();
-        let step = (count - start).min(PIECE_BYTES / width);
-        let bytes = &mut bytes[..step * width];
-        input.fill(bytes)?;
+        let step = (count - start).min(most);
         if words.capacity() < start + step {
             words.reserve_exact(start.max(step).min(count - start));
         }
-        words.extend(bytes.chunks_exact(width).map(|bytes| {
-            let mut word = [0; 8];
-            word[..width].copy_from_slice(bytes);
-            T::from_u64(u64::from_le_bytes(word))
-        }));
-        check_low_bits(modulus_log2, &words[start..], start)?;
+        words.resize(start + step, T::default());
+        let piece = &mut words[start..];
+        input.fill(bytemuck::cast_slice_mut(piece))?;
+        if cfg!(target_endian = "big") {
+            piece.iter_mut().for_each(|word| *word = T::from_u64(word.to_u64().swap_bytes() >> (64 - T::BITS)));
+        }
+        check_low_bits(modulus_log2, piece, start)?;
     }
     Ok(words)
 }
