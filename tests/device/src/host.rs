@@ -31,14 +31,14 @@ impl Keys {
         let set = table::by_name(name).expect("a set of that name");
         let mut randomness = Randomness::insecure_for_tests(seed);
         let client = ClientKey::generate(set, &mut randomness).expect("a key");
-        let generator = KeyGenerator::new(&client, set).expect("a generator").on_threads(2);
-        let (mut switch, mut bootstrap) = (Vec::new(), Vec::new());
-        let key_id = client.key_id();
-        let key_switch = generator.key_switch_key::<S>(&mut randomness).expect("a key-switch key");
-        encode(&key_switch, set, key_id, &mut switch).expect("a part");
-        let bootstrap_key = generator.bootstrap_key::<T>(&mut randomness).expect("a bootstrap key");
-        encode(&bootstrap_key, set, key_id, &mut bootstrap).expect("a part");
-        Self { set, client, randomness, parts: vec![switch, bootstrap] }
+        let parts = parts::<T, S>(&client, set, &mut randomness);
+        Self { set, client, randomness, parts }
+    }
+
+    /// Adds a set to the client key. Returns the encoded parts of the set's evaluation key.
+    pub fn add<T: Torus, S: Torus>(&mut self, set: &'static ParameterSet) -> Vec<Vec<u8>> {
+        self.client.add(set, &mut self.randomness).expect("a set of the same ciphertexts");
+        parts::<T, S>(&self.client, set, &mut self.randomness)
     }
 
     /// Encrypts messages.
@@ -50,6 +50,20 @@ impl Keys {
     pub fn decrypt<T: Torus>(&self, list: &LweList<T>) -> Vec<u64> {
         self.client.decrypt(self.set, list).expect("messages")
     }
+}
+
+fn parts<T: Torus, S: Torus>(
+    client: &ClientKey,
+    set: &'static ParameterSet,
+    randomness: &mut Randomness,
+) -> Vec<Vec<u8>> {
+    let generator = KeyGenerator::new(client, set).expect("a generator").on_threads(2);
+    let (mut switch, mut bootstrap) = (Vec::new(), Vec::new());
+    let key_switch = generator.key_switch_key::<S>(randomness).expect("a key-switch key");
+    encode(&key_switch, set, client.key_id(), &mut switch).expect("a part");
+    let bootstrap_key = generator.bootstrap_key::<T>(randomness).expect("a bootstrap key");
+    encode(&bootstrap_key, set, client.key_id(), &mut bootstrap).expect("a part");
+    vec![switch, bootstrap]
 }
 
 impl KeySource for Keys {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cloakwork_circuit::wire;
 use cloakwork_math::Torus;
-use cloakwork_params::{CiphertextInfo, Expected};
+use cloakwork_params::{CiphertextInfo, Expected, table::companion_of};
 use cloakwork_proto::v1;
 use cloakwork_tfhe::{
     LweList,
@@ -26,6 +26,8 @@ pub struct Client {
     pub parts: Vec<v1::Digest>,
     /// Group of the client's jobs.
     pub group: Bytes,
+    /// Key of the set's companion, which jobs then name.
+    companion: Option<v1::CompanionKey>,
     server: Arc<FakeServer>,
 }
 
@@ -35,7 +37,18 @@ impl Client {
         let keys = Keys::generate::<T, S>(set, seed);
         let parts = keys.parts.iter().map(|part| server.blob(part.clone())).collect();
         let group = Bytes::copy_from_slice(&seed.to_le_bytes());
-        Self { keys, parts, group, server: server.clone() }
+        Self { keys, parts, group, companion: None, server: server.clone() }
+    }
+
+    /// Generates the key of the set's companion and uploads it, if the set has a companion.
+    pub fn add_companion<T: Torus, S: Torus>(&mut self) {
+        let Some(companion) = companion_of(self.keys.set) else { return };
+        let parts = self.keys.add::<T, S>(companion.set);
+        self.companion = Some(v1::CompanionKey {
+            parameter_set: companion.set.name.to_owned(),
+            group: [&self.group[..], b" companion"].concat().into(),
+            key_parts: parts.into_iter().map(|part| self.server.blob(part)).collect(),
+        });
     }
 
     /// A program with one input that passes through the tables in sequence.
@@ -124,7 +137,7 @@ impl Client {
             inputs: sources.into_iter().map(|source| v1::AssignedInput { source: Some(source) }).collect(),
             rows,
             priority: 0,
-            companion: None,
+            companion: self.companion.clone(),
         }
     }
 

@@ -26,12 +26,12 @@ pub struct Plan {
     pub ends: Instant,
 }
 
-/// Sets of a whole run: classical and multi-bit sets with 4-bit blocks, and a set with small
-/// blocks.
-const SETS: [&str; 3] = [
+/// Sets of a whole run: classical and multi-bit sets with 4-bit blocks, and with small blocks.
+const SETS: [&str; 4] = [
     "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128",
     "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128",
     "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128",
+    "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128",
 ];
 /// Sets of a quick run.
 const QUICK_SETS: [&str; 2] = ["TOY_MESSAGE_2_CARRY_2", "TOY_BOOLEAN"];

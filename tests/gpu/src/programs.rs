@@ -33,10 +33,12 @@ async fn time_in_worker(device: Arc<dyn Device>, set: &'static ParameterSet, pla
     let options = Options { vector_memory: 0, pool: "gpu".to_owned(), ..Options::default() };
     let stop = CancellationToken::new();
     let mut worker = tokio::spawn(run_on(device, options, server.serve(), stop.clone()));
-    let client = match set.small_word_bits() {
+    let mut client = match set.small_word_bits() {
         64 => Client::new::<u64, u64>(&server, set.name, 1),
         _ => Client::new::<u64, u32>(&server, set.name, 1),
     };
+    // All companions have small words of 64 bits.
+    client.add_companion::<u64, u64>();
     let mut jobs = Jobs { server, client, draws: 0 };
     let timed = async {
         let mut reports = Vec::new();
@@ -117,6 +119,7 @@ fn report(case: &Case, records: &[LatencyRecord], wrong: u64) -> ProgramReport {
         program: case.name.to_owned(),
         bootstraps: last.pbs_count,
         waves: last.wave_count,
+        companion_waves: last.companion_waves,
         rounds: records.len(),
         median_ms,
         p99_ms,

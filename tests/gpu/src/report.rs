@@ -26,6 +26,8 @@ pub struct ProgramReport {
     pub bootstraps: u64,
     /// Number of successive waves of a job.
     pub waves: u64,
+    /// Number of these waves under the key of the set's companion.
+    pub companion_waves: u64,
     /// Number of timed jobs.
     pub rounds: usize,
     /// Milliseconds from a job's arrival at the worker to its results: the median.
@@ -134,16 +136,17 @@ impl Report {
     fn programs_table(&self) -> String {
         let mut table = format!(
             "\n{}: programs, one job at a time\n\n\
-             | program | bootstraps | waves | jobs | ms, median | ms, p99 | ms, max | key switch | blind rotation | wrong |\n\
-             |---|---|---|---|---|---|---|---|---|---|\n",
+             | program | bootstraps | waves | of them under the companion | jobs | ms, median | ms, p99 | ms, max | key switch | blind rotation | wrong |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|\n",
             self.programs_set
         );
         for row in &self.programs {
             table += &format!(
-                "| {} | {} | {} | {} | {:.2} | {} | {:.2} | {:.2} | {:.2} | {} |\n",
+                "| {} | {} | {} | {} | {} | {:.2} | {} | {:.2} | {:.2} | {:.2} | {} |\n",
                 row.program,
                 row.bootstraps,
                 row.waves,
+                row.companion_waves,
                 row.rounds,
                 row.median_ms,
                 row.p99_ms.map_or("-".to_owned(), |p99| format!("{p99:.2}")),
