@@ -2,16 +2,13 @@
 
 use std::{
     fs::File,
-    io::{Read, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
+    thread::{self, JoinHandle},
 };
 
 use bytes::Bytes;
-use tokio::{
-    runtime::Handle,
-    sync::{OwnedSemaphorePermit, mpsc},
-    task::JoinHandle,
-};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::registry::Presence;
 use crate::{
@@ -56,20 +53,15 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// Runs until the sender finishes, goes away or is stopped. A blob that cannot become valid
-    /// leaves no bytes.
+    /// leaves no bytes. Neither does one whose bytes may be missing on disk.
     pub(super) fn run(self) -> Result<Received, Error> {
         let (path, start) = (self.path.clone(), self.committed_bytes);
-        let received = self.receive();
-        match &received {
-            Err(error) if error.condemns() => remove_if_there(&path)?,
-            Err(Error::StorageFull) => give_back(&path, start)?,
-            _ => {}
-        }
-        received
+        let mut file = StagedFile::open(&path)?;
+        let received = self.receive(&mut file);
+        settle(&path, start, file, received)
     }
 
-    fn receive(mut self) -> Result<Received, Error> {
-        let mut file = StagedFile::open(&self.path)?;
+    fn receive(mut self, file: &mut StagedFile) -> Result<Received, Error> {
         let mut verifier = Verifier::new(self.digest, self.policy);
         self.read_again(&mut file.file, &mut verifier)?;
         // Bytes of the header, which stay in memory until the whole header is known not to be of a
@@ -95,11 +87,11 @@ impl Receiver {
                 Some(Message::Wake) => {}
                 Some(Message::Finish) => {
                     let content = verifier.finish()?;
-                    file.file.sync_all()?;
+                    file.sync(File::sync_all)?;
                     return Ok(Received::Whole(content));
                 }
                 None => {
-                    file.file.sync_data()?;
+                    file.sync(File::sync_data)?;
                     return Ok(Received::Part { committed_bytes: file.file.metadata()?.len() });
                 }
             }
@@ -124,28 +116,67 @@ impl Receiver {
 }
 
 /// A file that is fsynced in the background, so that little is left for the final fsync.
+///
+/// The system reports a failed write to the disk in one fsync only, and then counts the bytes as
+/// written. So the result of every fsync counts: without it, the final fsync could succeed although
+/// bytes are missing on disk. Such bytes can still be read from memory, so that verifying them
+/// again proves nothing.
 struct StagedFile {
     file: File,
     unsynced: usize,
-    syncing: Option<JoinHandle<()>>,
+    syncing: Option<JoinHandle<io::Result<()>>>,
+    /// Whether an fsync has failed.
+    has_lost_bytes: bool,
 }
 
 impl StagedFile {
     fn open(path: &Path) -> Result<Self, Error> {
-        Ok(Self { file: open_file(path)?, unsynced: 0, syncing: None })
+        Ok(Self { file: open_file(path)?, unsynced: 0, syncing: None, has_lost_bytes: false })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.file.write_all(bytes)?;
         self.unsynced += bytes.len();
         if self.unsynced >= SYNC_BYTES && self.syncing.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.end_background_sync()?;
             self.unsynced = 0;
             let file = self.file.try_clone()?;
-            // The result of the final fsync counts, so this result is dropped.
-            self.syncing = Some(Handle::current().spawn_blocking(move || drop(file.sync_data())));
+            // Without a thread, the final fsync has more to do.
+            self.syncing = thread::Builder::new().name("fsync".to_owned()).spawn(move || file.sync_data()).ok();
         }
         Ok(())
     }
+
+    /// Fsyncs all bytes by `sync`, and fails if any earlier fsync has failed.
+    fn sync(&mut self, sync: fn(&File) -> io::Result<()>) -> Result<(), Error> {
+        self.end_background_sync()?;
+        self.note(sync(&self.file))
+    }
+
+    /// Waits for the fsync in the background, if one is running.
+    fn end_background_sync(&mut self) -> Result<(), Error> {
+        let Some(syncing) = self.syncing.take() else { return Ok(()) };
+        let synced = syncing.join();
+        self.note(synced.unwrap_or_else(|_| Err(io::Error::other("an fsync panicked"))))
+    }
+
+    fn note(&mut self, synced: io::Result<()>) -> Result<(), Error> {
+        self.has_lost_bytes |= synced.is_err();
+        Ok(synced?)
+    }
+}
+
+/// Removes what must not stay of an upload's bytes, of which `start` were committed before this
+/// writer. A next writer would go on after the bytes that stay.
+fn settle(path: &Path, start: u64, mut file: StagedFile, received: Result<Received, Error>) -> Result<Received, Error> {
+    let synced = file.end_background_sync();
+    let received = received.and_then(|received| synced.map(|()| received));
+    match &received {
+        Err(error) if error.condemns() || file.has_lost_bytes => remove_if_there(path)?,
+        Err(Error::StorageFull) => give_back(path, start)?,
+        _ => {}
+    }
+    received
 }
 
 /// Frees some space of a full disk. Otherwise the catalogue could not even record a deletion. Bytes
@@ -164,3 +195,43 @@ const SYNC_BYTES: usize = 16 << 20;
 
 /// Size in bytes of a read from the staged file.
 const READ_AGAIN_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file whose background fsync fails.
+    fn failing() -> StagedFile {
+        // The null device takes all bytes and fails every fsync.
+        let null = File::options().write(true).open("/dev/null").expect("the null device");
+        let mut staged = StagedFile { file: null, unsynced: 0, syncing: None, has_lost_bytes: false };
+        staged.write(&vec![1; SYNC_BYTES]).expect("a device that takes all bytes");
+        staged
+    }
+
+    #[test]
+    fn bytes_do_not_stay_after_a_failed_fsync_however_the_writer_ends() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("staged");
+        let ends: [fn() -> Result<Received, Error>; 3] = [
+            || Ok(Received::Part { committed_bytes: 1 }),
+            || Err(Error::StorageFull),
+            || Err(Error::failed("a writer that ends for another reason")),
+        ];
+        for end in ends {
+            std::fs::write(&path, "bytes that may be missing on disk").expect("a file");
+            assert!(settle(&path, 0, failing(), end()).is_err());
+            assert!(!path.exists(), "the next writer would go on after these bytes");
+        }
+    }
+
+    #[test]
+    fn a_background_fsync_that_failed_fails_the_final_one() {
+        let mut staged = failing();
+        // The system has reported the failure, so from here on each fsync succeeds.
+        staged.file = tempfile::tempfile().expect("a file");
+        let synced = staged.sync(File::sync_all);
+        assert!(matches!(synced, Err(Error::StorageFailed { .. })), "{synced:?}");
+        assert!(staged.has_lost_bytes);
+    }
+}

@@ -127,7 +127,7 @@ limits! {
         "A client uploads a few blobs at a time";
     receiving = 128, count 1 => 65_536,
         "Maximum number of uploads of all tenants and workers that receive data at the same time",
-        "Each of them takes a thread and its flow-control window";
+        "Each of them takes one or two threads, and its flow-control window";
     tenant_receiving = 32, count 1 => 65_536,
         "Maximum number of uploads of one tenant that receive data at the same time",
         "A quarter of `receiving`, so that one tenant cannot block the others";
