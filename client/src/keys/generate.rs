@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Keys, Part,
-    directory::{client_key_path, make_directory, part_path, replace_client_key},
+    directory::{client_key_path, make_directory, part_path, replace_client_key, unfinished_path},
 };
 use crate::{ClientError, Progress, Result, Source, upload::blocking};
 
@@ -108,7 +108,7 @@ impl PartStore<'_> {
             }
             Self::Directory(directory) => {
                 let path = part_path(directory, set, O::KIND);
-                let unfinished = path.with_extension("unfinished");
+                let unfinished = unfinished_path(&path);
                 let failed = |error| ClientError::io(&unfinished, &error);
                 let mut out = BufWriter::new(File::create(&unfinished).map_err(failed)?);
                 format::encode(object, set, key_id, &mut out)?;

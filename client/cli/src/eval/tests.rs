@@ -250,7 +250,7 @@ fn deep_expressions_are_refused_not_overflowed() {
     assert!(output(&"-".repeat(900)).is_err());
     assert_eq!(
         output(&"-".repeat(1001)),
-        Err("1001 characters: an expression may have 1000; a long table may be an array".to_owned())
+        Err("1001 bytes: an expression may have 1000; a long table may be an array".to_owned())
     );
 }
 

@@ -30,7 +30,7 @@ fn symbols_of(text: &str) -> Result<Vec<(usize, Symbol)>, Problem> {
     match text.len() {
         ..=TEXT_MAX => symbols(text),
         length => {
-            Err(format!("{length} characters: an expression may have {TEXT_MAX}; a long table may be an array").into())
+            Err(format!("{length} bytes: an expression may have {TEXT_MAX}; a long table may be an array").into())
         }
     }
 }
