@@ -124,7 +124,8 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         let _ = self.commands.send(Command::Close);
-        if let Some(thread) = self.thread.locked().take() {
+        let thread = self.thread.locked().take();
+        if let Some(thread) = thread {
             let _ = thread.join();
         }
     }

@@ -189,7 +189,8 @@ impl Device for TestDevice {
 
     fn wait(&self, ticket: Ticket, _: Instant) -> Result<WorkStats, DeviceError> {
         let (began, none) = (Instant::now(), Duration::ZERO);
-        match self.state().ended.remove(&ticket.0) {
+        let ended = self.state().ended.remove(&ticket.0);
+        match ended {
             Some(true) => Ok(WorkStats { began, ended: began, key_switch: none, blind_rotate: none, other: none }),
             Some(false) => Err(DeviceError::OutOfMemory { needed: 1, available: 0 }),
             None => Err(DeviceError::NotDone(none)),

@@ -32,12 +32,14 @@ impl Keystore {
         now_ms: i64,
     ) -> Result<Vec<GivenUp>, Error> {
         let mut given_up = Vec::new();
-        while let Some((giver, refusal)) = self.lacking(sql, tenant, purpose, bytes).await? {
+        loop {
+            let Some((giver, refusal)) = self.lacking(sql, tenant, purpose, bytes).await? else {
+                return Ok(given_up);
+            };
             // A result takes no place, so giving up its upload would free none.
             let results = matches!(refusal, Error::QuotaExceeded { .. });
             given_up.push(self.give_up(sql, &giver, results, now_ms).await?.ok_or(refusal)?);
         }
-        Ok(given_up)
     }
 
     /// Removes the bytes of given-up uploads, after the transaction's commit.
@@ -95,7 +97,8 @@ impl Keystore {
         // An upload expires `upload_expiry` after the last time that a writer began or stopped
         // sending.
         let silent_ms = clock::after(now_ms, self.limits().upload_expiry.saturating_sub(SILENT));
-        for upload in uploads::silent(sql, giver, results, silent_ms).await? {
+        let silent = uploads::silent(sql, giver, results, silent_ms).await?;
+        for upload in silent {
             if let Some(turn) = self.registry().try_take_turn(&upload.id) {
                 uploads::remove(sql, &upload.id).await?;
                 return Ok(Some(GivenUp { upload, _turn: turn }));
