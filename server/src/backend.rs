@@ -29,7 +29,7 @@ use crate::{
     metrics::Telemetry,
     programs::Compiler,
     quota::Quota,
-    services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, Programs, Transfers, Workers},
+    services::{Blobs, Capabilities, Ciphertexts, Failures, Jobs, Keys, Outputs, Programs, Transfers, Workers},
     store::Store,
     sweep::Sweeper,
     tasks::{Ended, Tasks},
@@ -156,13 +156,18 @@ impl Backend {
         let workers = Workers {
             dispatcher: dispatcher(),
             keystore: keystore(),
-            store: store(),
-            quota: quota.clone(),
-            compiler: compiler.clone(),
+            outputs: Outputs {
+                keystore: keystore(),
+                store: store(),
+                quota: quota.clone(),
+                compiler: compiler.clone(),
+                limits: limits(),
+                transfers: transfers.clone(),
+            },
+            failures: Failures::new(keystore(), telemetry.clone()),
             limits: limits(),
             telemetry: telemetry.clone(),
             transfers,
-            examining: Arc::default(),
             draining: self.draining.clone(),
         };
         let programs = Programs { compiler, store: store(), quota, dispatcher: dispatcher(), limits: limits() };

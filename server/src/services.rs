@@ -18,4 +18,4 @@ pub use job::Jobs;
 pub use key::Keys;
 pub use program::Programs;
 pub use transfer::Transfers;
-pub use worker::Workers;
+pub use worker::{Failures, Outputs, Workers};

@@ -1,0 +1,98 @@
+//! Messages to a worker: the jobs that it is wanted to have, with the contents of those that it does
+//! not know.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use cloakwork_proto::v1::{self, AttachResponse};
+use cloakwork_scheduler::JobId;
+use tokio::sync::watch;
+use tokio_stream::{Stream, StreamExt as _};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use crate::dispatch::{Leases, Wish};
+
+/// Turns wishes into messages. Each stream sends the content of a job once.
+pub(super) struct Assignments {
+    /// Leases that the worker has listed on this stream.
+    shown: watch::Receiver<HashSet<(JobId, u64)>>,
+    sent: HashSet<(JobId, u64)>,
+    interval: Duration,
+    draining: CancellationToken,
+    told_draining: bool,
+}
+
+impl Assignments {
+    /// Assignments for a worker that lists its leases in `shown` and reports every `interval`.
+    pub(super) fn new(
+        shown: watch::Receiver<HashSet<(JobId, u64)>>,
+        interval: Duration,
+        draining: CancellationToken,
+    ) -> Self {
+        Self { shown, sent: HashSet::new(), interval, draining, told_draining: false }
+    }
+
+    /// A message or more for each wish, and when the server begins to drain.
+    pub(super) fn stream(
+        self,
+        mut wishes: watch::Receiver<Wish>,
+    ) -> impl Stream<Item = Result<AttachResponse, Status>> + Send {
+        wishes.mark_changed();
+        let next = |(mut this, mut wishes): (Self, watch::Receiver<Wish>)| async move {
+            loop {
+                tokio::select! {
+                    changed = wishes.changed() => changed.ok()?,
+                    // Repeats the wish, in order to report that the server is draining.
+                    () = this.draining.cancelled(), if !this.told_draining => this.told_draining = true,
+                }
+                // Nothing is sent before the first decision: an empty wish would withdraw all jobs
+                // of the worker.
+                let wish = wishes.borrow_and_update().clone();
+                if let Some(wish) = wish {
+                    return Some((this.messages(&wish), (this, wishes)));
+                }
+            }
+        };
+        let messages = futures_util::stream::unfold((self, wishes), next);
+        futures_util::StreamExt::flat_map(messages, |messages| tokio_stream::iter(messages).map(Ok))
+    }
+
+    /// The messages for a wish: one message, or several if the contents of its new jobs are too
+    /// large for one. Each message holds the complete wish, with the contents of different jobs.
+    fn messages(&mut self, wish: &Leases) -> Vec<AttachResponse> {
+        self.sent.retain(|lease| wish.contains_key(lease));
+        let mut messages = Vec::new();
+        loop {
+            let mut room = CONTENT_BYTES;
+            let mut more = false;
+            let now = Instant::now();
+            let assignments = wish.iter().map(|(lease, leased)| {
+                let fits = room > 0;
+                let new = !self.sent.contains(lease) && !self.shown.borrow().contains(lease);
+                more |= new && !fits;
+                let content = (new && fits).then(|| {
+                    self.sent.insert(*lease);
+                    room = room.saturating_sub(leased.work.bytes());
+                    leased.content()
+                });
+                let time_left = leased.deadline.saturating_duration_since(now).try_into().ok();
+                v1::Assignment { lease: Some(leased.lease()), content, time_left }
+            });
+            messages.push(AttachResponse {
+                assignments: assignments.collect(),
+                report_interval: self.interval.try_into().ok(),
+                draining: self.draining.is_cancelled(),
+            });
+            if !more {
+                return messages;
+            }
+        }
+    }
+}
+
+/// Bytes of content after which a message takes no further job. The last job may exceed the bound
+/// by the size of one request.
+const CONTENT_BYTES: usize = 1 << 20;
