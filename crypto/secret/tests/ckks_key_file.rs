@@ -1,7 +1,5 @@
 //! Files of CKKS keys: like those of TFHE keys, with their own kind.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{fs, path::PathBuf};
 
 use cloakwork_ckks::{Complex, Ring};

@@ -1,13 +1,9 @@
 //! The client key: one big key, several small ones, and no secret in its printed form.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_params::{KeyId, table};
 use cloakwork_secret::{ClientKey, GlweSecretKey, KeyGenerator, LweSecretKey, Randomness, SecretError};
 use cloakwork_tfhe::LweList;
-use common::*;
 
 #[test]
 fn sets_of_one_family_share_the_big_key() {

@@ -1,14 +1,10 @@
 //! Comparison of generated keys with their definition, by slow reference code.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_math::Torus;
 use cloakwork_params::ParameterSet;
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tfhe::{LweList, SeededBootstrapKey, SeededKeySwitchKey};
-use common::*;
 
 fn client(set: &'static ParameterSet, seed: u64) -> (ClientKey, Randomness) {
     let mut randomness = Randomness::insecure_for_tests(seed);

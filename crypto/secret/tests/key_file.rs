@@ -1,14 +1,10 @@
 //! Key files on disk, valid and damaged.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{fs, path::PathBuf};
 
+use crate::common::*;
 use cloakwork_params::{EnvelopeError, EnvelopeReader, table};
 use cloakwork_secret::{ClientKey, Randomness, file::KeyFileError};
-use common::*;
 
 /// A directory that is removed after the test.
 struct Directory(PathBuf);

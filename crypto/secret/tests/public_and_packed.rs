@@ -1,10 +1,7 @@
 //! Encryption with a public key, and the keys of list compression, tested with the evaluation
 //! crate.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_math::Torus;
 use cloakwork_params::{CompressionSet, Noise, Order, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness, SecretError, encrypt_compact, noise::noise};
@@ -12,7 +9,6 @@ use cloakwork_tfhe::{
     CompressionKey, DecompressionKey, LweList,
     packing::{Scratch, pack},
 };
-use common::*;
 
 fn compact_round_trip<T: Torus>(set: &'static ParameterSet, messages: &[u64]) {
     let mut randomness = Randomness::insecure_for_tests(u64::from(set.id.0));

@@ -1,14 +1,10 @@
 //! Independence of public seeds and secrets.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::collections::HashSet;
 
+use crate::common::*;
 use cloakwork_params::{Noise, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
-use common::*;
 
 /// All values that one client makes: secrets, noise and seeds.
 #[derive(PartialEq)]
@@ -40,7 +36,7 @@ fn make(randomness: &mut Randomness) -> Made {
     // The noise of the key-switch key is the part of the phases below the smallest weight of the
     // gadget.
     let small = client.small(toy).unwrap();
-    let masks = common::masks::<u64>(key_switch.seed(), 64, key_switch.bodies().len() * small.dimension());
+    let masks = crate::common::masks::<u64>(key_switch.seed(), 64, key_switch.bodies().len() * small.dimension());
     let least = 64 - toy.key_switch.base_log * toy.key_switch.levels as u32;
     for (mask, body) in masks.chunks(small.dimension()).zip(key_switch.bodies()) {
         let phase = small.phase(&[mask, &[*body]].concat()).unwrap();

@@ -1,14 +1,10 @@
 //! Keys of this crate, used by the evaluation crate: encrypt, bootstrap, decrypt.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_math::Torus;
 use cloakwork_params::{Encoding, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tfhe::{Lut, LweList, ServerKey};
-use common::*;
 
 fn bootstrap<S: Torus>(set: &'static ParameterSet) {
     let mut randomness = Randomness::insecure_for_tests(u64::from(set.id.0));

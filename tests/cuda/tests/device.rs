@@ -189,6 +189,31 @@ fn submit(device: &CudaDevice, bench: &Bench<'_>, keys: &mut Keys) -> Result<clo
     device.submit(bench.key, bench.arena, wave)
 }
 
+/// A wave of one part occupies one of two GPUs. The other GPU has room, long before the wave ends.
+#[test]
+fn the_waker_is_called_when_a_wave_leaves_a_gpu_idle() {
+    let gpus = [0, 1].map(|_| Arc::new(Emulated::new(MEMORY_KIB << 10)) as Arc<dyn Driver>);
+    let device = CudaDevice::new(gpus.to_vec()).expect("memory for the workspaces");
+    let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2_N2048", 1);
+    let bench = Bench::new(&device, &keys, 100);
+    let (told, hears) = std::sync::mpsc::channel();
+    device.set_waker(Arc::new(move || {
+        let _ = told.send(());
+    }));
+    let mut early = 0;
+    for _ in 0..20 {
+        let ticket = submit(&device, &bench, &mut keys).expect("room");
+        while !device.has_room() {
+            hears.recv_timeout(Duration::from_secs(60)).expect("it says when there is room");
+        }
+        if let Err(DeviceError::NotDone(_)) = device.wait(ticket, Instant::now()) {
+            early += 1;
+            device.wait(ticket, Instant::now() + Duration::from_secs(60)).expect("an end");
+        }
+    }
+    assert!(early > 0, "the waker was called only when waves had ended");
+}
+
 #[test]
 fn the_waker_is_called_when_a_device_has_room_again() {
     let (_, device) = device(MEMORY_KIB);

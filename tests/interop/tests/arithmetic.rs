@@ -1,10 +1,7 @@
 //! Operations without a transform agree with tfhe-rs bit for bit: decomposition, modulus switch and
 //! sample extraction.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_math::{Torus, decomposition};
 use cloakwork_params::{Decomposition, ModulusSwitch, table};
 use cloakwork_tests_interop::entity::Word;
@@ -12,7 +9,6 @@ use cloakwork_tfhe::{
     modulus_switch::{modulus_switch, switch_subset},
     sample_extract::sample_extract,
 };
-use common::*;
 use tfhe::core_crypto::prelude::*;
 
 #[test]

@@ -1,14 +1,10 @@
 //! Boolean gates under keys of either library, in both orders of key switch and bootstrap.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::{Random, set};
 use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tests_interop::{EvaluationKeys, boolean, parameters};
 use cloakwork_tfhe::{Gate, Gates, LweList, ServerKey, gates};
-use common::{Random, set};
 use tfhe::boolean::{
     ciphertext::Ciphertext,
     client_key::ClientKey as TheirClientKey,

@@ -1,10 +1,7 @@
 //! Packing and list compression: both libraries compute the same words, and keys of either read the
 //! lists.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_params::{CompressionSet, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tests_interop::{compression, parameters, shortint};
@@ -12,7 +9,6 @@ use cloakwork_tfhe::{
     CompressedList, CompressionKey, DecompressionKey, LweList, SeededDecompressionKey, SeededPackingKey,
     packing::{self, pack},
 };
-use common::*;
 use tfhe::{
     core_crypto::prelude::{compressed_modulus_switched_glwe_ciphertext::CompressedModulusSwitchedGlweCiphertext, *},
     shortint::{

@@ -1,16 +1,12 @@
 //! Integers of tfhe-rs under our keys, and blocks of its integers bootstrapped by our server.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tests_interop::{
     EvaluationKeys, integer, parameters,
     shortint::{self, SmallWord},
 };
 use cloakwork_tfhe::{Lut, LweList};
-use common::*;
 use tfhe::{ConfigBuilder, FheInt16, FheUint8, integer::IntegerCiphertext, prelude::*, set_server_key};
 
 /// Runs tfhe-rs's arithmetic on our keys. Every operation is a chain of dozens of bootstraps.

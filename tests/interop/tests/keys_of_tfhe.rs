@@ -1,10 +1,6 @@
 //! Keys that tfhe-rs generates, used by our library and by tfhe-rs.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{pair::Pair, *};
+use crate::common::{pair::Pair, *};
 
 #[test]
 fn keys_of_tfhe_rs_of_the_classical_set_2_2_work_in_both_libraries() {

@@ -1,9 +1,6 @@
 //! Seeded lists and lists with shared masks equal those of tfhe-rs word for word.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness, encrypt_compact};
 use cloakwork_tests_interop::{
@@ -11,7 +8,6 @@ use cloakwork_tests_interop::{
     parameters, shortint,
 };
 use cloakwork_tfhe::{CompactList, CompactPublicKey, SeededLweList};
-use common::*;
 use tfhe::shortint::{
     ClientKey as TheirClientKey, CompressedCompactPublicKey,
     parameters::{CompactPublicKeyEncryptionParameters, ShortintCompactCiphertextListCastingMode},

@@ -1,13 +1,9 @@
 //! Lookup tables equal those of tfhe-rs word for word, and so do the parameters of their sets.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_params::{Encoding, ParameterSet, table};
 use cloakwork_tests_interop::parameters;
 use cloakwork_tfhe::Lut;
-use common::*;
 use tfhe::{
     boolean::parameters as boolean,
     core_crypto::prelude::{CiphertextModulus, GlweDimension, LweDimension, MsDecompressionType, PolynomialSize},

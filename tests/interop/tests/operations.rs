@@ -4,15 +4,11 @@
 //! Only one pair of each operation is really encrypted in tfhe-rs. The other inputs are its trivial
 //! ciphertexts: they run the same algorithms without masks, fast enough for all edge cases.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::CLASSICAL_2_2;
 use cloakwork_circuit::{
     Goal, LIMITS, Program, Type,
     wire::{self, operation::Kind},
 };
-use common::CLASSICAL_2_2;
 use prost::Message as _;
 use tfhe::{
     ClientKey, ConfigBuilder, FheBool, FheInt8, FheUint8, FheUint32, MatchValues, generate_keys, prelude::*,

@@ -1,17 +1,13 @@
 //! Seeded keys expand to the same words as in tfhe-rs, and expanded key-switch keys switch to the
 //! same words.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
+use crate::common::*;
 use cloakwork_math::{Torus, key_product};
 use cloakwork_params::{Decomposition, ParameterSet, table};
 use cloakwork_tests_interop::entity::{self, Word};
 use cloakwork_tfhe::{
     GgswShape, KeySwitchKey, SeededBootstrapKey, SeededKeySwitchKey, key::expand_ggsw, key_switch::key_switch,
 };
-use common::*;
 use tfhe::core_crypto::prelude::*;
 
 /// Shapes with every number of mask polynomials, one level and several, large sizes and the
@@ -102,7 +98,7 @@ fn inputs<T: Torus>(set: &ParameterSet, dimension: usize, random: &mut Random) -
         }
     }
     if set.small_modulus_log2 < T::BITS {
-        let edges: Vec<T> = common::edges(set.small_modulus_log2);
+        let edges: Vec<T> = crate::common::edges(set.small_modulus_log2);
         for ciphertext in inputs.chunks_exact_mut(words).skip(20) {
             ciphertext[dimension] = edges[random.below(edges.len() as u64) as usize];
         }
