@@ -13,8 +13,9 @@ use std::{
 };
 
 use cloakwork_device::{Device, DeviceError, KeySlot};
-use cloakwork_params::{KeyId, ParameterSet};
+use cloakwork_params::ParameterSet;
 use cloakwork_proto::v1;
+use cloakwork_residency::{Lease, Resident, Residents};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use remote::RemoteKey;
@@ -29,9 +30,7 @@ use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locke
 pub(crate) struct KeyCache {
     device: Arc<dyn Device>,
     budget: u64,
-    entries: Mutex<Entries>,
-    /// Notified when a key is no longer in use.
-    freed: Notify,
+    keys: Mutex<Residents<GroupId, Key, Purpose>>,
     /// Notified when the set of resident keys has changed.
     changed: Arc<Notify>,
     /// Permits for concurrent loads.
@@ -57,23 +56,11 @@ enum Purpose {
     Jobs,
 }
 
-#[derive(Default)]
-struct Entries {
-    by_group: HashMap<GroupId, Entry>,
-    clock: u64,
-}
-
-enum Entry {
-    Loading { bytes: u64, load: watch::Receiver<Load> },
-    Ready(Arc<Resident>),
-}
-
-struct Resident {
-    slot: KeySlot,
-    set: &'static ParameterSet,
-    key_id: KeyId,
-    users: AtomicUsize,
-    last_use: Mutex<(Purpose, u64)>,
+/// A key on the device, or on its way there. The task that loads a key leases it, so that its room
+/// stays taken.
+enum Key {
+    Loading(watch::Receiver<Load>),
+    Ready { slot: KeySlot, set: &'static ParameterSet },
 }
 
 /// Progress of loading a key.
@@ -93,8 +80,9 @@ struct KeyFailure {
 
 /// A lease on a key, which stays resident while the lease lives.
 pub(crate) struct KeyLease {
-    key: Arc<Resident>,
+    slot: KeySlot,
     cache: Arc<KeyCache>,
+    _key: Lease<Key>,
 }
 
 /// A key to load.
@@ -110,8 +98,15 @@ pub(crate) struct KeyRequest {
 enum Step {
     Done(KeyLease),
     Wait(watch::Receiver<Load>),
-    Load(watch::Sender<Load>),
+    Load(Loader),
     Full { companions_are_in_the_way: bool },
+}
+
+/// The right and duty to load a key.
+struct Loader {
+    sender: watch::Sender<Load>,
+    /// Room for the key. Other calls that wait for room are notified when this lease ends.
+    place: Lease<Key>,
 }
 
 impl KeyCache {
@@ -119,8 +114,7 @@ impl KeyCache {
         Self {
             device,
             budget,
-            entries: Mutex::default(),
-            freed: Notify::new(),
+            keys: Mutex::default(),
             changed,
             loads: Semaphore::new(LOADS_AT_ONCE),
             keys_waiting: AtomicUsize::new(0),
@@ -146,8 +140,9 @@ impl KeyCache {
         // The receiver lives until this call has a lease. Meanwhile, `load` does not notify the
         // calls that wait for room, so that none of them evicts the key.
         let mut last_load = None;
+        let freed = self.keys.locked().freed().clone();
         loop {
-            let freed = self.freed.notified();
+            let freed = freed.notified();
             tokio::pin!(freed);
             // From here on, no notification is missed.
             freed.as_mut().enable();
@@ -156,11 +151,11 @@ impl KeyCache {
             let (mut load, mine) = match step {
                 Step::Done(lease) => return Ok((lease, resident)),
                 Step::Wait(load) => (load, false),
-                Step::Load(sender) => {
-                    let load = sender.subscribe();
+                Step::Load(loader) => {
+                    let load = loader.sender.subscribe();
                     // The load runs in a task of its own, so that it ends even if this job is
                     // cancelled. Other jobs may wait for the key.
-                    tokio::spawn(self.clone().load(request.clone(), Purpose::Jobs, sender));
+                    tokio::spawn(self.clone().load(request.clone(), Purpose::Jobs, loader));
                     (load, true)
                 }
                 Step::Full { companions_are_in_the_way } => {
@@ -198,17 +193,18 @@ impl KeyCache {
         if !has_use || self.is_paused(&request.group) || self.is_key_waiting() {
             return Ok(None);
         }
-        let sender = match self.step(request, needed, Purpose::Companion) {
+        let loader = match self.step(request, needed, Purpose::Companion) {
             Step::Done(lease) => return Ok(Some((lease, true))),
             Step::Wait(_) | Step::Full { .. } => return Ok(None),
-            Step::Load(sender) => sender,
+            Step::Load(loader) => loader,
         };
         // The receiver lives until there is a lease, as in `get`.
-        let mut load = sender.subscribe();
-        tokio::spawn(self.clone().load(request.clone(), Purpose::Companion, sender));
+        let mut load = loader.sender.subscribe();
+        tokio::spawn(self.clone().load(request.clone(), Purpose::Companion, loader));
         match outcome(&mut load, waits).await {
             Ok(()) => {
-                Ok(self.entries.locked().lease(self, &request.group, Purpose::Companion).map(|lease| (lease, false)))
+                let lease = self.lease(&mut self.keys.locked(), &request.group, Purpose::Companion);
+                Ok(lease.map(|lease| (lease, false)))
             }
             Err(KeyFailure { failure, .. }) if failure.bad_key_part.is_some() => Err(failure),
             Err(KeyFailure { failure, .. }) => {
@@ -234,53 +230,69 @@ impl KeyCache {
 
     /// Keys on the device.
     pub(crate) fn resident(&self) -> Vec<v1::ResidentKey> {
-        let entries = self.entries.locked();
-        let ready = entries.by_group.iter().filter_map(|(group, entry)| match entry {
-            Entry::Ready(key) => Some(v1::ResidentKey {
-                key_id: key.key_id.0.to_vec().into(),
-                parameter_set: key.set.name.to_owned(),
-                bytes: key.slot.bytes,
-                group: group.group.clone(),
+        let keys = self.keys.locked();
+        let ready = keys.iter().filter_map(|key| match key.value {
+            Key::Ready { slot, set } => Some(v1::ResidentKey {
+                key_id: key.name.key_id.0.to_vec().into(),
+                parameter_set: set.name.to_owned(),
+                bytes: slot.bytes,
+                group: key.name.group.clone(),
             }),
-            Entry::Loading { .. } => None,
+            Key::Loading(_) => None,
         });
         ready.collect()
     }
 
     /// Sets of the resident keys that jobs need.
     pub(crate) fn sets(&self) -> Vec<&'static ParameterSet> {
-        let entries = self.entries.locked();
-        let set = |entry: &Entry| match entry {
-            Entry::Ready(key) if key.last_use.locked().0 == Purpose::Jobs => Some(key.set),
+        let keys = self.keys.locked();
+        let set = |key: Resident<'_, GroupId, Key, Purpose>| match key.value {
+            Key::Ready { set, .. } if key.rank == Purpose::Jobs => Some(*set),
             _ => None,
         };
-        entries.by_group.values().filter_map(set).collect()
+        keys.iter().filter_map(set).collect()
     }
 
     fn step(self: &Arc<Self>, request: &KeyRequest, needed: u64, purpose: Purpose) -> Step {
-        let mut entries = self.entries.locked();
-        if let Some(lease) = entries.lease(self, &request.group, purpose) {
-            return Step::Done(lease);
-        }
-        if let Some(Entry::Loading { load, .. }) = entries.by_group.get(&request.group) {
+        let mut keys = self.keys.locked();
+        if let Some(Key::Loading(load)) = keys.get(&request.group) {
             return Step::Wait(load.clone());
         }
-        let evicted = entries.make_room(self.budget - needed, purpose);
-        let full = evicted.is_none();
-        let companions_are_in_the_way = full && entries.needed_by_jobs() <= self.budget - needed;
+        if let Some(lease) = self.lease(&mut keys, &request.group, purpose) {
+            return Step::Done(lease);
+        }
+        // A companion never evicts keys that jobs need.
+        let Ok(evicted) = keys.make_room(self.budget, needed, purpose) else {
+            return Step::Full { companions_are_in_the_way: needed_by_jobs(&keys) <= self.budget - needed };
+        };
         let (sender, load) = watch::channel(Load::Queued);
-        if !full {
-            entries.by_group.insert(request.group.clone(), Entry::Loading { bytes: needed, load });
+        keys.insert(request.group.clone(), Key::Loading(load), needed, purpose);
+        let place = keys.lease(&request.group, purpose).expect("inserted just now");
+        drop(keys);
+        for key in evicted {
+            if let Key::Ready { slot, .. } = *key {
+                self.device.evict_key(slot);
+                self.changed.notify_one();
+            }
         }
-        drop(entries);
-        for slot in evicted.unwrap_or_default() {
-            self.device.evict_key(slot);
-            self.changed.notify_one();
-        }
-        if full { Step::Full { companions_are_in_the_way } } else { Step::Load(sender) }
+        Step::Load(Loader { sender, place })
     }
 
-    async fn load(self: Arc<Self>, request: KeyRequest, purpose: Purpose, sender: watch::Sender<Load>) {
+    /// Leases a key that is ready. A companion that a job has needed counts as that job's key from
+    /// then on.
+    fn lease(
+        self: &Arc<Self>,
+        keys: &mut Residents<GroupId, Key, Purpose>,
+        group: &GroupId,
+        purpose: Purpose,
+    ) -> Option<KeyLease> {
+        let Some(Key::Ready { slot, .. }) = keys.get(group) else { return None };
+        let slot = *slot;
+        keys.lease(group, purpose).map(|key| KeyLease { slot, cache: self.clone(), _key: key })
+    }
+
+    async fn load(self: Arc<Self>, request: KeyRequest, purpose: Purpose, loader: Loader) {
+        let Loader { sender, place } = loader;
         let turn = self.loads.acquire().await.expect("the semaphore is never closed");
         sender.send_replace(Load::Running);
         let source = RemoteKey::new(&request);
@@ -294,7 +306,7 @@ impl KeyCache {
         // the calls that wait for room notified, so that they cannot evict the key before its first
         // use.
         sender.closed().await;
-        self.freed.notify_waiters();
+        drop(place);
     }
 
     /// Inserts a loaded key as resident, or removes the entry of a failed load.
@@ -304,103 +316,35 @@ impl KeyCache {
         purpose: Purpose,
         loaded: Result<KeySlot, DeviceError>,
     ) -> Result<(), KeyFailure> {
-        let mut entries = self.entries.locked();
+        let mut keys = self.keys.locked();
         let slot = loaded.map_err(|error| {
-            entries.by_group.remove(&request.group);
+            keys.remove(&request.group);
             failure(&error, &request.parts)
         })?;
-        entries.clock += 1;
-        let key = Resident {
-            slot,
-            set: request.set,
-            key_id: request.group.key_id,
-            users: AtomicUsize::new(0),
-            last_use: Mutex::new((purpose, entries.clock)),
-        };
-        entries.by_group.insert(request.group.clone(), Entry::Ready(Arc::new(key)));
+        keys.insert(request.group.clone(), Key::Ready { slot, set: request.set }, slot.bytes, purpose);
         self.changed.notify_one();
         Ok(())
     }
 }
 
-impl Entries {
-    /// Leases a resident key. A companion that a job has needed counts as that job's key from then
-    /// on.
-    fn lease(&mut self, cache: &Arc<KeyCache>, group: &GroupId, purpose: Purpose) -> Option<KeyLease> {
-        let Some(Entry::Ready(key)) = self.by_group.get(group) else { return None };
-        key.users.fetch_add(1, Ordering::AcqRel);
-        self.clock += 1;
-        let mut last_use = key.last_use.locked();
-        *last_use = (last_use.0.max(purpose), self.clock);
-        Some(KeyLease { key: key.clone(), cache: cache.clone() })
-    }
-
-    /// Bytes of keys in use by jobs, and of keys being loaded.
-    fn needed_by_jobs(&self) -> u64 {
-        let needed = |entry: &Entry| match entry {
-            Entry::Loading { bytes, .. } => *bytes,
-            Entry::Ready(key) => {
-                let is_needed = key.users.load(Ordering::Acquire) > 0 && key.last_use.locked().0 == Purpose::Jobs;
-                if is_needed { key.slot.bytes } else { 0 }
-            }
-        };
-        self.by_group.values().map(needed).sum()
-    }
-
-    /// Removes unused keys until the rest takes at most `bytes`, companions first and then the
-    /// least recently used. A companion never evicts keys that jobs need. If the limit cannot be
-    /// reached, nothing is removed and the result is `None`.
-    fn make_room(&mut self, bytes: u64, purpose: Purpose) -> Option<Vec<KeySlot>> {
-        let size = |entry: &Entry| match entry {
-            Entry::Loading { bytes, .. } => *bytes,
-            Entry::Ready(key) => key.slot.bytes,
-        };
-        let mut held: u64 = self.by_group.values().map(size).sum();
-        let unused = |(name, entry): (&GroupId, &Entry)| match entry {
-            Entry::Ready(key) if key.users.load(Ordering::Acquire) == 0 => {
-                let last_use = *key.last_use.locked();
-                (last_use.0 <= purpose).then(|| (last_use, name.clone(), key.slot))
-            }
-            _ => None,
-        };
-        let mut unused: Vec<_> = self.by_group.iter().filter_map(unused).collect();
-        unused.sort_unstable_by_key(|(last_use, ..)| *last_use);
-        let mut victims = Vec::new();
-        for (_, name, slot) in unused {
-            if held <= bytes {
-                break;
-            }
-            held -= slot.bytes;
-            victims.push((name, slot));
-        }
-        if held > bytes {
-            return None;
-        }
-        let take = |(name, slot): (GroupId, KeySlot)| {
-            self.by_group.remove(&name);
-            slot
-        };
-        Some(victims.into_iter().map(take).collect())
-    }
+/// Bytes of keys in use by jobs, and of keys being loaded.
+fn needed_by_jobs(keys: &Residents<GroupId, Key, Purpose>) -> u64 {
+    let is_needed = |key: &Resident<'_, GroupId, Key, Purpose>| match key.value {
+        Key::Loading(_) => true,
+        Key::Ready { .. } => key.is_leased && key.rank == Purpose::Jobs,
+    };
+    keys.iter().filter(is_needed).map(|key| key.bytes).sum()
 }
 
 impl KeyLease {
     pub(crate) fn slot(&self) -> KeySlot {
-        self.key.slot
+        self.slot
     }
 
     /// Whether a key that jobs need waits for room which companions occupy. The lease on a
     /// companion should then be dropped.
     pub(crate) fn is_wanted_back(&self) -> bool {
         self.cache.is_key_waiting()
-    }
-}
-
-impl Drop for KeyLease {
-    fn drop(&mut self) {
-        if self.key.users.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.cache.freed.notify_waiters();
-        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use crate::{
     gpu::{Buffer, Driver, DriverError, Launcher, Loss, Staging, Stream, Watched},
+    locked::locked,
     roots::roots,
 };
 
@@ -50,7 +51,7 @@ impl Bench {
 
     /// The host memory through which the lists of a part are sent.
     pub(crate) fn staging(&self) -> MutexGuard<'_, Staging> {
-        self.staging.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.staging)
     }
 
     pub(crate) fn launcher(&self, stream: Stream) -> Launcher<'_> {
@@ -65,7 +66,7 @@ impl Bench {
 
     /// Roots for polynomials of `size` coefficients, computed at the first request.
     pub(crate) fn roots(&self, size: usize) -> Result<Arc<Buffer>, DriverError> {
-        let mut made = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = locked(&self.roots);
         if let Some(roots) = made.get(&size) {
             return Ok(roots.clone());
         }
@@ -81,6 +82,6 @@ impl Bench {
 
     /// Locks the preparation of keys: the caller holds the guard while it prepares a key.
     pub(crate) fn key_turn(&self) -> MutexGuard<'_, ()> {
-        self.key_turn.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.key_turn)
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
@@ -24,6 +24,7 @@ use crate::{
     bench::Bench,
     gpu::{Buffer, Driver, DriverError, GpuArena, Loss, Table},
     key::{self, GpuKey, Sweep, WarmKeys},
+    locked::locked,
     queue::Queue,
     run::{Outcome, Run},
 };
@@ -267,8 +268,4 @@ impl Drop for CudaDevice {
 
 fn find<V: Clone>(map: &Mutex<HashMap<u64, V>>, number: u64, what: &'static str) -> Result<V, DeviceError> {
     locked(map).get(&number).cloned().ok_or(DeviceError::UnknownHandle { what })
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

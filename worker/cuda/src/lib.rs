@@ -10,6 +10,7 @@ mod bench;
 mod device;
 pub mod gpu;
 mod key;
+mod locked;
 mod queue;
 mod roots;
 mod run;

@@ -11,6 +11,7 @@ use cloakwork_device::{Curve, CurvePoint, Waker};
 use crate::{
     bench::Bench,
     gpu::{DriverError, Stream},
+    locked::locked,
     run::Run,
 };
 
@@ -45,8 +46,7 @@ impl Queue {
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        let state = self.state();
-        state.waves.is_empty() && state.idle > 0
+        self.state().has_room()
     }
 
     pub(crate) fn set_waker(&self, waker: Waker) {
@@ -79,31 +79,25 @@ impl Queue {
     /// Waits for the next part. Returns nothing once the queue is closed.
     fn next(&self) -> Option<(Arc<Run>, usize)> {
         let mut state = self.state();
-        loop {
-            if state.is_closed {
-                return None;
-            }
-            if let Some((run, taken)) = state.waves.front_mut() {
-                let part = *taken;
-                *taken += 1;
-                // After the last part, only the threads that compute the wave hold it, so that the
-                // last of them ends it.
-                let is_last = *taken == run.parts();
-                let run = run.clone();
-                if is_last {
-                    state.waves.pop_front();
-                }
-                return Some((run, part));
-            }
+        if !state.has_more() {
             state.idle += 1;
+            drop(state);
             // A submitter that was woken when the last part ended may have found no room, because
-            // this thread was not idle yet.
-            if let Some(waker) = &state.waker {
-                waker();
-            }
-            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+            // this thread was not idle yet. The waker is called without the lock, because it is
+            // code of others.
+            self.wake();
+            let waited = self.more.wait_while(self.state(), |state| !state.has_more());
+            state = waited.unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
+        let taken = state.take();
+        // The wave has no part for the other idle threads, so that there is room again.
+        let has_room = state.has_room();
+        drop(state);
+        if taken.is_some() && has_room {
+            self.wake();
+        }
+        taken
     }
 
     fn wake(&self) {
@@ -114,7 +108,31 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
+    }
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.waves.is_empty() && self.idle > 0
+    }
+
+    /// Whether a thread has something to do: a part, or to end.
+    fn has_more(&self) -> bool {
+        self.is_closed || !self.waves.is_empty()
+    }
+
+    /// Takes the next part, if the queue is open and has one.
+    fn take(&mut self) -> Option<(Arc<Run>, usize)> {
+        let (run, taken) = self.waves.front_mut().filter(|_| !self.is_closed)?;
+        let (run, part) = (run.clone(), *taken);
+        *taken += 1;
+        // After the last part, only the threads that compute the wave hold it, so that the last of
+        // them ends it.
+        if *taken == run.parts() {
+            self.waves.pop_front();
+        }
+        Some((run, part))
     }
 }
 

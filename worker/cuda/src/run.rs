@@ -13,6 +13,7 @@ use cloakwork_tfhe::StageTimes;
 use crate::{
     bench::Bench,
     gpu::{DriverError, GpuArena, Lists, Stream, Table, Work},
+    locked::locked,
     workspace::{ALIGNMENT, Workspace},
 };
 
@@ -194,7 +195,7 @@ impl Outcome {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.progress)
     }
 }
 

@@ -3,7 +3,10 @@
 use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
-use cloakwork_params::table::{by_name, companion_of};
+use cloakwork_params::{
+    KeyId,
+    table::{by_name, companion_of},
+};
 use tonic::transport::Endpoint;
 
 use super::*;

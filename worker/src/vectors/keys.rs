@@ -1,13 +1,10 @@
 //! Cache of keys for vectors, by parts, so that programs under one key share their common parts.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt::Display,
     io::{ErrorKind, Read},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -15,6 +12,7 @@ use bytes::Bytes;
 use cloakwork_ckks::{CkksError, KeyPart, format::FormatError};
 use cloakwork_params::{EnvelopeError, ckks::CkksSet};
 use cloakwork_proto::v1;
+use cloakwork_residency::{Full, Lease, Residents};
 use cloakwork_vectors::{Keys, Part, read_part, ring};
 use tokio::{
     runtime::Handle,
@@ -30,9 +28,7 @@ pub(crate) struct VectorKeys {
     budget: u64,
     /// Number of threads that compute masks.
     threads: usize,
-    held: Mutex<Held>,
-    /// Notified when parts are no longer in use.
-    freed: Notify,
+    parts: Mutex<Residents<Name, Loaded>>,
     /// Notified when the set of resident parts has changed.
     changed: Arc<Notify>,
     /// Limits loading to one key at a time. Two loads that each hold some parts could otherwise
@@ -42,21 +38,13 @@ pub(crate) struct VectorKeys {
     waiting_since: Mutex<Option<Instant>>,
 }
 
-#[derive(Default)]
-struct Held {
-    by_name: HashMap<Name, Arc<Resident>>,
-    clock: u64,
-}
-
 /// Name of a part: its group and the hash of its bytes.
 type Name = (GroupId, Bytes);
 
-struct Resident {
-    name: Name,
+/// A part with its masks.
+struct Loaded {
     set: &'static CkksSet,
     part: Part,
-    users: AtomicUsize,
-    last_use: AtomicU64,
 }
 
 /// A key to load.
@@ -70,8 +58,7 @@ pub(crate) struct VectorKeyRequest {
 
 /// A lease on parts, which stay resident while the lease lives.
 pub(crate) struct VectorLease {
-    parts: Vec<Arc<Resident>>,
-    cache: Arc<VectorKeys>,
+    parts: Vec<Lease<Loaded>>,
 }
 
 /// Upper bound of the ratio of a part's size in memory to its stored size. The masks double the
@@ -89,8 +76,7 @@ impl VectorKeys {
         Self {
             budget,
             threads,
-            held: Mutex::default(),
-            freed: Notify::new(),
+            parts: Mutex::default(),
             changed,
             turn: Arc::new(Semaphore::new(1)),
             waiting_since: Mutex::default(),
@@ -102,7 +88,7 @@ impl VectorKeys {
     /// called with true when this call begins to wait for other jobs' keys, and with false at the
     /// end of that wait.
     pub(crate) async fn get(
-        self: &Arc<Self>,
+        &self,
         request: &VectorKeyRequest,
         progress: impl Fn(),
         waits: impl Fn(bool),
@@ -142,11 +128,11 @@ impl VectorKeys {
 
     /// Resident keys, each with the bytes of its resident parts.
     pub(crate) fn resident(&self) -> Vec<v1::ResidentKey> {
-        let held = self.held.locked();
+        let parts = self.parts.locked();
         let mut keys: BTreeMap<&GroupId, (&'static CkksSet, u64)> = BTreeMap::new();
-        for resident in held.by_name.values() {
-            let (_, bytes) = keys.entry(&resident.name.0).or_insert((resident.set, 0));
-            *bytes += resident.bytes();
+        for part in parts.iter() {
+            let (_, bytes) = keys.entry(&part.name.0).or_insert((part.value.set, 0));
+            *bytes += part.bytes;
         }
         let describe = |(group, (set, bytes)): (&GroupId, (&'static CkksSet, u64))| v1::ResidentKey {
             key_id: group.key_id.0.to_vec().into(),
@@ -163,25 +149,18 @@ impl VectorKeys {
     }
 
     /// Leases the resident parts, and lists the missing parts, each once.
-    fn lease_all<'a>(self: &Arc<Self>, group: &GroupId, parts: &'a [v1::Digest]) -> (VectorLease, Vec<&'a v1::Digest>) {
-        let mut lease = VectorLease { parts: Vec::with_capacity(parts.len()), cache: self.clone() };
+    fn lease_all<'a>(&self, group: &GroupId, parts: &'a [v1::Digest]) -> (VectorLease, Vec<&'a v1::Digest>) {
+        let mut lease = VectorLease { parts: Vec::with_capacity(parts.len()) };
         let mut missing = Vec::new();
         for digest in parts {
-            match self.find(group, digest) {
+            let resident = self.parts.locked().lease(&name(group, digest), ());
+            match resident {
                 Some(resident) => lease.parts.push(resident),
                 None if !missing.contains(&digest) => missing.push(digest),
                 None => {}
             }
         }
         (lease, missing)
-    }
-
-    /// Leases a part if it is resident.
-    fn find(&self, group: &GroupId, digest: &v1::Digest) -> Option<Arc<Resident>> {
-        let mut held = self.held.locked();
-        let resident = held.by_name.get(&name(group, digest))?.clone();
-        held.add_user(&resident);
-        Some(resident)
     }
 
     /// Whether the second of two missing parts may be prefetched. The first part has room but is
@@ -191,39 +170,45 @@ impl VectorKeys {
         matches!(self.try_room(wanted, own), Room::Made)
     }
 
-    /// Computes the masks of a part and inserts the part as resident, with one user.
+    /// Computes the masks of a part, and makes the part resident and leases it.
     async fn expand(
         &self,
         request: &VectorKeyRequest,
         digest: &v1::Digest,
         part: KeyPart,
         turn: &Arc<OwnedSemaphorePermit>,
-    ) -> Result<Arc<Resident>, JobFailure> {
+    ) -> Result<Lease<Loaded>, JobFailure> {
         let (set, threads, turn) = (request.set, self.threads, turn.clone());
         let expand = move || {
             let _turn = turn;
             Part::expand(ring(set), part, threads).map_err(uploaded_like_this)
         };
         let part = ended(tokio::task::spawn_blocking(expand)).await?;
-        let name = name(&request.group, digest);
-        let (users, last_use) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let resident = Arc::new(Resident { name: name.clone(), set, part, users, last_use });
-        let mut held = self.held.locked();
-        held.add_user(&resident);
-        held.by_name.insert(name, resident.clone());
-        drop(held);
+        let (name, bytes) = (name(&request.group, digest), part.bytes() as u64);
+        let mut parts = self.parts.locked();
+        parts.insert(name.clone(), Loaded { set, part }, bytes, ());
+        let lease = parts.lease(&name, ()).expect("inserted just now");
+        drop(parts);
         self.changed.notify_one();
-        Ok(resident)
+        Ok(lease)
     }
 
     /// Makes room for `bytes` more bytes, if that is possible without waiting.
     fn try_room(&self, bytes: u64, own: &VectorLease) -> Room {
-        let mut gone = Vec::new();
-        let room = self.held.locked().make_room(self.budget.saturating_sub(bytes), own, &mut gone);
-        if !gone.is_empty() {
-            self.changed.notify_one();
+        let made = self.parts.locked().make_room(self.budget, bytes, ());
+        match made {
+            Ok(gone) => {
+                if !gone.is_empty() {
+                    self.changed.notify_one();
+                }
+                // Parts are dropped here, without the lock: freeing that much memory takes long.
+                Room::Made
+            }
+            Err(Full { staying_bytes }) => {
+                let taken = own.parts.iter().map(|loaded| loaded.part.bytes() as u64).sum();
+                if staying_bytes <= taken { Room::Never { taken } } else { Room::Later }
+            }
         }
-        room
     }
 
     /// Waits until there is room for `bytes` more bytes. Fails if only this job's own parts occupy
@@ -232,8 +217,9 @@ impl VectorKeys {
         let mut is_waiting = false;
         // The guard resets the time on every exit, including a drop of this future.
         let since = ResetOnDrop(&self.waiting_since);
+        let freed = self.parts.locked().freed().clone();
         loop {
-            let freed = self.freed.notified();
+            let freed = freed.notified();
             match self.try_room(bytes, own) {
                 Room::Made => {
                     if is_waiting {
@@ -305,60 +291,10 @@ enum Room {
     Never { taken: u64 },
 }
 
-impl Held {
-    fn add_user(&mut self, resident: &Resident) {
-        self.clock += 1;
-        resident.last_use.store(self.clock, Ordering::Relaxed);
-        resident.users.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Removes unused parts until the rest takes at most `bytes`, the least recently used first. If
-    /// the limit cannot be reached, nothing is removed. Removed parts go to `gone`, and the caller
-    /// drops them without the lock, because freeing that much memory takes long.
-    fn make_room(&mut self, bytes: u64, own: &VectorLease, gone: &mut Vec<Arc<Resident>>) -> Room {
-        let mut left: u64 = self.by_name.values().map(|resident| resident.bytes()).sum();
-        let is_unused = |resident: &&Arc<Resident>| resident.users.load(Ordering::Acquire) == 0;
-        let mut unused: Vec<Arc<Resident>> = self.by_name.values().filter(is_unused).cloned().collect();
-        unused.sort_unstable_by_key(|resident| resident.last_use.load(Ordering::Relaxed));
-        let mut going = Vec::new();
-        for resident in unused {
-            if left <= bytes {
-                break;
-            }
-            left -= resident.bytes();
-            going.push(resident);
-        }
-        if left > bytes {
-            let taken = own.parts.iter().map(|resident| resident.bytes()).sum();
-            return if left <= taken { Room::Never { taken } } else { Room::Later };
-        }
-        for resident in &going {
-            self.by_name.remove(&resident.name);
-        }
-        *gone = going;
-        Room::Made
-    }
-}
-
-impl Resident {
-    fn bytes(&self) -> u64 {
-        self.part.bytes() as u64
-    }
-}
-
 impl VectorLease {
     /// The keys in the form that a program reads.
     pub(crate) fn keys(&self) -> Result<Keys, CkksError> {
-        Keys::of_parts(self.parts.iter().map(|resident| resident.part.clone()))
-    }
-}
-
-impl Drop for VectorLease {
-    fn drop(&mut self) {
-        for resident in &self.parts {
-            resident.users.fetch_sub(1, Ordering::AcqRel);
-        }
-        self.cache.freed.notify_waiters();
+        Keys::of_parts(self.parts.iter().map(|loaded| loaded.part.clone()))
     }
 }
 
@@ -416,37 +352,30 @@ mod tests {
         GroupId { group: Bytes::copy_from_slice(&[name]), key_id: KeyId([name; 16]), set: set.id }
     }
 
-    /// Inserts a part as resident, with one user.
-    fn put(cache: &VectorKeys, group: u8, part: u8) -> Arc<Resident> {
+    /// Makes a part resident, and leases it.
+    fn put(cache: &VectorKeys, group: u8, part: u8) -> Lease<Loaded> {
         let set = by_name("TOY_CKKS_45_60_50").expect("a set");
         let basis = Basis { level: 0, special: 1 };
         let (seed, bodies) = (MaskSeed { key: 1, block: 0, byte: 0 }, vec![ring(set).zero(basis)]);
         let key = SeededSwitchKey { basis, gadget: Gadget::Whole, seed, bodies };
         let key = KeyPart { purpose: Purpose::ToSparse, key };
-        let part_name = (self::group(group), Bytes::copy_from_slice(&[part]));
-        let resident = Arc::new(Resident {
-            name: part_name.clone(),
-            set,
-            part: Part::expand(ring(set), key, 1).expect("a part"),
-            users: AtomicUsize::new(0),
-            last_use: AtomicU64::new(0),
-        });
-        assert_eq!(resident.bytes(), PART_BYTES);
-        let mut held = cache.held.locked();
-        held.add_user(&resident);
-        held.by_name.insert(part_name, resident.clone());
-        resident
+        let name = (self::group(group), Bytes::copy_from_slice(&[part]));
+        let loaded = Loaded { set, part: Part::expand(ring(set), key, 1).expect("a part") };
+        assert_eq!(loaded.part.bytes() as u64, PART_BYTES);
+        let mut parts = cache.parts.locked();
+        parts.insert(name.clone(), loaded, PART_BYTES, ());
+        parts.lease(&name, ()).expect("inserted just now")
     }
 
-    fn lease(cache: &Arc<VectorKeys>, parts: Vec<Arc<Resident>>) -> VectorLease {
-        VectorLease { parts, cache: cache.clone() }
+    fn lease(parts: Vec<Lease<Loaded>>) -> VectorLease {
+        VectorLease { parts }
     }
 
     /// A task that waits for room. Its output says whether it got the room.
     async fn waiter(cache: &Arc<VectorKeys>) -> tokio::task::JoinHandle<bool> {
         let waiter = cache.clone();
         let waiting = tokio::spawn(async move {
-            let own = lease(&waiter, Vec::new());
+            let own = lease(Vec::new());
             waiter.make_room(PART_BYTES, &own, &|_| ()).await.is_ok()
         });
         while cache.waiting_since.locked().is_none() {
@@ -456,7 +385,7 @@ mod tests {
     }
 
     fn names(cache: &VectorKeys) -> Vec<u8> {
-        let mut names: Vec<u8> = cache.held.locked().by_name.keys().map(|(_, part)| part[0]).collect();
+        let mut names: Vec<u8> = cache.parts.locked().iter().map(|part| part.name.1[0]).collect();
         names.sort_unstable();
         names
     }
@@ -465,8 +394,8 @@ mod tests {
     async fn resident_parts_of_a_job_stay_while_missing_parts_are_loaded() {
         let cache = cache(3);
         let digest = |part: u8| v1::Digest { blake3: Bytes::copy_from_slice(&[part]), size_bytes: PART_BYTES / 3 };
-        drop(lease(&cache, vec![put(&cache, 1, 1)]));
-        drop(lease(&cache, vec![put(&cache, 2, 2)]));
+        drop(lease(vec![put(&cache, 1, 1)]));
+        drop(lease(vec![put(&cache, 2, 2)]));
         let parts = [3, 1, 3, 1].map(digest);
         let (own, missing) = cache.lease_all(&group(1), &parts);
         assert_eq!(missing, [&digest(3)]);
@@ -480,10 +409,10 @@ mod tests {
     #[tokio::test]
     async fn the_least_recently_used_parts_are_evicted_and_parts_in_use_stay() {
         let cache = cache(3);
-        let first = lease(&cache, vec![put(&cache, 1, 1)]);
-        drop(lease(&cache, vec![put(&cache, 1, 2)]));
-        drop(lease(&cache, vec![put(&cache, 2, 3)]));
-        let own = lease(&cache, Vec::new());
+        let first = lease(vec![put(&cache, 1, 1)]);
+        drop(lease(vec![put(&cache, 1, 2)]));
+        drop(lease(vec![put(&cache, 2, 3)]));
+        let own = lease(Vec::new());
         cache.make_room(PART_BYTES, &own, &|_| ()).await.expect("room");
         assert_eq!(names(&cache), [1, 3], "2 is unused for longer than 3, and 1 is in use");
         cache.make_room(2 * PART_BYTES, &own, &|_| ()).await.expect("room");
@@ -496,14 +425,14 @@ mod tests {
     #[tokio::test]
     async fn a_waiter_gets_room_from_others_and_is_refused_if_only_its_own_parts_remain() {
         let cache = cache(2);
-        let others = lease(&cache, vec![put(&cache, 1, 1), put(&cache, 1, 2)]);
+        let others = lease(vec![put(&cache, 1, 1), put(&cache, 1, 2)]);
         let waiting = waiter(&cache).await;
         assert!(!cache.is_overdue(), "the waiter has only begun to wait");
         drop(others);
         let made = tokio::time::timeout(WAIT_TIMEOUT, waiting).await.expect("in time").expect("no panic");
         assert!(made && cache.waiting_since.locked().is_none());
 
-        let own = lease(&cache, vec![put(&cache, 2, 3), put(&cache, 2, 4)]);
+        let own = lease(vec![put(&cache, 2, 3), put(&cache, 2, 4)]);
         let refused = cache.make_room(PART_BYTES, &own, &|_| ()).await.expect_err("no other job holds parts");
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.retryable, "{refused:?}");
     }
@@ -537,7 +466,7 @@ mod tests {
     #[tokio::test]
     async fn an_aborted_waiter_no_longer_has_priority() {
         let cache = cache(1);
-        let _others = lease(&cache, vec![put(&cache, 1, 1)]);
+        let _others = lease(vec![put(&cache, 1, 1)]);
         let waiting = waiter(&cache).await;
         *cache.waiting_since.locked() = Instant::now().checked_sub(PRIORITY_AFTER_WAIT);
         assert!(cache.is_overdue(), "jobs with resident keys now wait behind the waiter");

@@ -1,6 +1,6 @@
 //! Ciphertext slots in a GPU's memory.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
 use cloakwork_device::{DeviceError, SLOT_STATE_BYTES, SlotStates, Wave, Words, WordsMut};
@@ -8,6 +8,7 @@ use cloakwork_params::ParameterSet;
 use cloakwork_tfhe::Torus;
 
 use super::{Buffer, Driver, DriverError, View};
+use crate::locked::locked;
 
 /// Slots for ciphertexts of one set, back to back. Memory is mapped behind slots when they come
 /// into use, and is freed with the arena.
@@ -120,7 +121,7 @@ impl GpuArena {
     }
 
     fn states(&self) -> std::sync::MutexGuard<'_, SlotStates> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.states)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     marker::PhantomData,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -11,6 +11,7 @@ use std::{
 use bytemuck::Pod;
 
 use super::{Address, Driver, DriverError};
+use crate::locked::locked;
 
 /// Memory of a GPU. The code that launches a kernel on a buffer keeps the buffer until the kernel
 /// has ended.
@@ -69,7 +70,7 @@ impl Buffer {
         if bytes > self.bytes {
             return Err(DriverError::Misfit("more memory than was reserved"));
         }
-        let _growing = growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _growing = locked(growing);
         let backed = self.backed.load(Ordering::Acquire);
         if bytes > backed {
             // SAFETY: the reservation is this buffer's, `backed` is the last result of `back`, and

@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     ffi::{CString, c_void},
     ptr::NonNull,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -18,6 +18,7 @@ use cudarc::driver::{
 
 use self::copies::Copies;
 use super::{Address, Description, Driver, DriverError, MARKS, PATIENCE, Stream};
+use crate::locked::locked;
 
 // `pub(super) const KERNELS: Option<&[u8]>`, written by build.rs.
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
@@ -177,7 +178,7 @@ impl Nvidia {
     fn function(&self, kernel: &str, shared_bytes: u32) -> Result<sys::CUfunction, DriverError> {
         // Up to this size, a kernel needs no attribute for its dynamic shared memory.
         const SHARED_BYTES_FREE: u32 = 48 << 10;
-        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut functions = locked(&self.functions);
         let (function, most) = match functions.get(kernel) {
             Some((Handle(function), most)) => (*function, *most),
             None => {
@@ -227,7 +228,7 @@ impl Nvidia {
     /// # Safety
     /// No kernel or copy uses the memory, and `address` is the reservation's.
     unsafe fn unback(&self, address: Address) -> Result<(), result::DriverError> {
-        let backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
+        let backings = locked(&self.backings).remove(&address);
         let mut at = address;
         for (handle, bytes) in backings.unwrap_or_default() {
             // SAFETY: these addresses are those to which this handle was mapped, and no kernel or
@@ -297,7 +298,7 @@ impl Driver for Nvidia {
                 return Err(self.no_memory(more, error));
             }
         }
-        let mut backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut backings = locked(&self.backings);
         backings.entry(address).or_default().push((handle, more));
         // Never more than the reservation, although the last mapping may end beyond it.
         Ok((backed + more).min(reserved))

@@ -1,7 +1,7 @@
 //! Sensors through NVIDIA's management library. The library comes with the driver, and is loaded at
 //! the first use.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use nvml_wrapper::{
     Device, EventSet, Nvml,
@@ -13,7 +13,7 @@ use nvml_wrapper::{
 };
 
 use super::{LIMITS, Reading, Sensors};
-use crate::gpu::Description;
+use crate::{gpu::Description, locked::locked};
 
 /// Opens the sensors of these GPUs, or says why there are none.
 pub fn open(gpus: &[Description]) -> Result<Arc<dyn Sensors>, String> {
@@ -88,7 +88,7 @@ impl Errors {
 
 impl Sensors for Management {
     fn read(&self, gpu: &Description) -> Reading {
-        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watches = locked(&self.watches);
         let watch = watches.iter_mut().find(|watch| watch.place == gpu.place);
         let errors = watch.map(|watch| {
             watch.look();
