@@ -6,7 +6,7 @@ mod remote;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -59,8 +59,12 @@ enum Purpose {
 /// A key on the device, or on its way there. The task that loads a key leases it, so that its room
 /// stays taken.
 enum Key {
-    Loading(watch::Receiver<Load>),
-    Ready { slot: KeySlot, set: &'static ParameterSet },
+    /// Only the task owns the sender: it ends the load when nobody listens any more.
+    Loading(Weak<watch::Sender<Load>>),
+    Ready {
+        slot: KeySlot,
+        set: &'static ParameterSet,
+    },
 }
 
 /// Progress of loading a key.
@@ -104,7 +108,7 @@ enum Step {
 
 /// The right and duty to load a key.
 struct Loader {
-    sender: watch::Sender<Load>,
+    sender: Arc<watch::Sender<Load>>,
     /// Room for the key. Other calls that wait for room are notified when this lease ends.
     place: Lease<Key>,
 }
@@ -256,7 +260,11 @@ impl KeyCache {
     fn step(self: &Arc<Self>, request: &KeyRequest, needed: u64, purpose: Purpose) -> Step {
         let mut keys = self.keys.locked();
         if let Some(Key::Loading(load)) = keys.get(&request.group) {
-            return Step::Wait(load.clone());
+            match load.upgrade() {
+                Some(sender) => return Step::Wait(sender.subscribe()),
+                // The task panicked. This caller loads the key.
+                None => drop(keys.remove(&request.group)),
+            }
         }
         if let Some(lease) = self.lease(&mut keys, &request.group, purpose) {
             return Step::Done(lease);
@@ -265,8 +273,8 @@ impl KeyCache {
         let Ok(evicted) = keys.make_room(self.budget, needed, purpose) else {
             return Step::Full { companions_are_in_the_way: needed_by_jobs(&keys) <= self.budget - needed };
         };
-        let (sender, load) = watch::channel(Load::Queued);
-        keys.insert(request.group.clone(), Key::Loading(load), needed, purpose);
+        let sender = Arc::new(watch::Sender::new(Load::Queued));
+        keys.insert(request.group.clone(), Key::Loading(Arc::downgrade(&sender)), needed, purpose);
         let place = keys.lease(&request.group, purpose).expect("inserted just now");
         drop(keys);
         for key in evicted {
@@ -330,7 +338,7 @@ impl KeyCache {
 /// Bytes of keys in use by jobs, and of keys being loaded.
 fn needed_by_jobs(keys: &Residents<GroupId, Key, Purpose>) -> u64 {
     let is_needed = |key: &Resident<'_, GroupId, Key, Purpose>| match key.value {
-        Key::Loading(_) => true,
+        Key::Loading(_) => key.is_leased,
         Key::Ready { .. } => key.is_leased && key.rank == Purpose::Jobs,
     };
     keys.iter().filter(is_needed).map(|key| key.bytes).sum()

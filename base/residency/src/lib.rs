@@ -38,14 +38,14 @@ struct Shared<V> {
     leases: AtomicUsize,
 }
 
-/// A value in use. It stays resident, or at least alive, while the lease lives.
+/// A value in use, which stays resident, or at least alive, while the lease lives.
 #[derive(Debug)]
 pub struct Lease<V> {
     shared: Arc<Shared<V>>,
     freed: Arc<Notify>,
 }
 
-/// A value that was resident. Dropping it frees its memory.
+/// A value that was resident. Its memory is freed when this and the last lease are dropped.
 #[derive(Debug)]
 pub struct Evicted<V>(Arc<Shared<V>>);
 
@@ -79,7 +79,8 @@ impl<K, V, R> Default for Residents<K, V, R> {
 }
 
 impl<K: Clone + Eq + Hash, V, R: Copy + Ord> Residents<K, V, R> {
-    /// Notified when the last lease of a value has ended.
+    /// Notified when the last lease of a value has ended, and not for a removal or an insertion
+    /// without a lease. A task that takes room for which others may wait therefore holds a lease.
     pub fn freed(&self) -> &Arc<Notify> {
         &self.freed
     }
@@ -109,8 +110,8 @@ impl<K: Clone + Eq + Hash, V, R: Copy + Ord> Residents<K, V, R> {
         Some(Lease { shared: entry.shared.clone(), freed: self.freed.clone() })
     }
 
-    /// Makes a value resident, without a lease. It replaces the value of the same name, whose leases
-    /// stay valid but keep nothing resident any more. The caller has made room.
+    /// Makes a value resident, without a lease. The value replaces one of the same name, whose
+    /// leases stay valid but keep nothing resident any more. The caller has made room.
     pub fn insert(&mut self, name: K, value: V, bytes: u64, rank: R) {
         self.clock += 1;
         let shared = Arc::new(Shared { value, leases: AtomicUsize::new(0) });
@@ -168,7 +169,7 @@ impl<V> Deref for Lease<V> {
 
 impl<V> Drop for Lease<V> {
     fn drop(&mut self) {
-        // The count goes down first: whoever is notified finds the value without a lease.
+        // The count goes down first, so that a notified task finds the value without a lease.
         if self.shared.leases.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.freed.notify_waiters();
         }

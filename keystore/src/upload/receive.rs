@@ -119,9 +119,10 @@ impl Receiver {
 ///
 /// The system reports a failed write to the disk in one fsync only, and then counts the bytes as
 /// written. So the result of every fsync counts: without it, the final fsync could succeed although
-/// bytes are missing on disk. Such bytes can still be read from memory, so that verifying them
-/// again proves nothing.
+/// bytes are missing on disk. The missing bytes can still be read from memory, so that verifying
+/// them again proves nothing.
 struct StagedFile {
+    path: PathBuf,
     file: File,
     unsynced: usize,
     syncing: Option<JoinHandle<io::Result<()>>>,
@@ -131,7 +132,7 @@ struct StagedFile {
 
 impl StagedFile {
     fn open(path: &Path) -> Result<Self, Error> {
-        Ok(Self { file: open_file(path)?, unsynced: 0, syncing: None, has_lost_bytes: false })
+        Ok(Self { path: path.to_owned(), file: open_file(path)?, unsynced: 0, syncing: None, has_lost_bytes: false })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
@@ -140,9 +141,11 @@ impl StagedFile {
         if self.unsynced >= SYNC_BYTES && self.syncing.as_ref().is_none_or(JoinHandle::is_finished) {
             self.end_background_sync()?;
             self.unsynced = 0;
-            let file = self.file.try_clone()?;
+            let (file, path) = (self.file.try_clone()?, self.path.clone());
+            // The thread discards the bytes itself, in case this process ends before the writer.
+            let sync = move || file.sync_data().inspect_err(|_| drop(discard(&path)));
             // Without a thread, the final fsync has more to do.
-            self.syncing = thread::Builder::new().name("fsync".to_owned()).spawn(move || file.sync_data()).ok();
+            self.syncing = thread::Builder::new().name("fsync".to_owned()).spawn(sync).ok();
         }
         Ok(())
     }
@@ -167,16 +170,22 @@ impl StagedFile {
 }
 
 /// Removes what must not stay of an upload's bytes, of which `start` were committed before this
-/// writer. A next writer would go on after the bytes that stay.
+/// writer. A next writer would go on after the bytes that stay. After a failed fsync, none stay, not
+/// even those before `start`.
 fn settle(path: &Path, start: u64, mut file: StagedFile, received: Result<Received, Error>) -> Result<Received, Error> {
     let synced = file.end_background_sync();
     let received = received.and_then(|received| synced.map(|()| received));
     match &received {
-        Err(error) if error.condemns() || file.has_lost_bytes => remove_if_there(path)?,
+        Err(error) if error.condemns() || file.has_lost_bytes => discard(path)?,
         Err(Error::StorageFull) => give_back(path, start)?,
         _ => {}
     }
     received
+}
+
+/// Removes a staged file, or at least its bytes.
+fn discard(path: &Path) -> io::Result<()> {
+    remove_if_there(path).or_else(|error| open_file(path).and_then(|file| file.set_len(0)).map_err(|_| error))
 }
 
 /// Frees some space of a full disk. Otherwise the catalogue could not even record a deletion. Bytes
@@ -200,11 +209,11 @@ const READ_AGAIN_BYTES: usize = 1 << 20;
 mod tests {
     use super::*;
 
-    /// A file whose background fsync fails.
-    fn failing() -> StagedFile {
+    /// A file at a path whose background fsync fails.
+    fn failing(path: &Path) -> StagedFile {
         // The null device takes all bytes and fails every fsync.
-        let null = File::options().write(true).open("/dev/null").expect("the null device");
-        let mut staged = StagedFile { file: null, unsynced: 0, syncing: None, has_lost_bytes: false };
+        let file = File::options().write(true).open("/dev/null").expect("the null device");
+        let mut staged = StagedFile { path: path.to_owned(), file, unsynced: 0, syncing: None, has_lost_bytes: false };
         staged.write(&vec![1; SYNC_BYTES]).expect("a device that takes all bytes");
         staged
     }
@@ -220,14 +229,24 @@ mod tests {
         ];
         for end in ends {
             std::fs::write(&path, "bytes that may be missing on disk").expect("a file");
-            assert!(settle(&path, 0, failing(), end()).is_err());
+            assert!(settle(&path, 0, failing(&path), end()).is_err());
             assert!(!path.exists(), "the next writer would go on after these bytes");
         }
     }
 
     #[test]
+    fn the_background_fsync_itself_discards_the_bytes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("staged");
+        std::fs::write(&path, "bytes that may be missing on disk").expect("a file");
+        let staged = failing(&path);
+        staged.syncing.expect("a thread").join().expect("no panic").expect_err("a failed fsync");
+        assert!(!path.exists(), "although the writer has not ended");
+    }
+
+    #[test]
     fn a_background_fsync_that_failed_fails_the_final_one() {
-        let mut staged = failing();
+        let mut staged = failing(Path::new("/nonexistent/staged"));
         // The system has reported the failure, so from here on each fsync succeeds.
         staged.file = tempfile::tempfile().expect("a file");
         let synced = staged.sync(File::sync_all);

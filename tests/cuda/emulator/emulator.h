@@ -299,8 +299,8 @@ inline void multiply_bytes(int (&sums)[4], unsigned digits_0, unsigned digits_1,
   __syncwarp();
 }
 
-// Poisons the place at once and copies as late as possible. So a copy over a value that is still to be
-// read is found, and so is a thread that reads without having waited.
+// Poisons the place at once and copies as late as possible. So a copy over a value that is still to
+// be read is found, and so is a thread that reads without having waited.
 template <unsigned OFFSET = 0> inline void copy_meanwhile(double2 *to, const double2 *from) {
   memset(to, emulator::POISON, sizeof *to);
   emulator::running.current->copies.back().push_back({to, from + OFFSET});

@@ -38,8 +38,8 @@ static void test_products(const signed char *digits, const unsigned char *key, i
     sums[place(i)] = of_sums[i];
 }
 
-// Blocks whose rank in their cluster is below `comers` reach the cluster's barrier. Those whose rank
-// is below `givers` then store their number in the next block of the cluster. The number that a
+// Blocks whose rank in their cluster is below `comers` reach the cluster's barrier. Blocks whose
+// rank is below `givers` then store their number in the next block of the cluster. The number that a
 // block received goes to `numbers`. With a `fault`, blocks do not prepare the count, expect bytes
 // twice, or do not wait.
 constexpr u32 TEST_CLUSTER = 4;

@@ -34,6 +34,8 @@ pub struct Emulated {
     launches: AtomicU64,
     launches_left: AtomicI64,
     hangs: AtomicBool,
+    /// Whether launches wait until they are released.
+    holds_launches: AtomicBool,
     fault: Mutex<Option<(&'static str, DriverError)>>,
 }
 
@@ -83,6 +85,7 @@ impl Emulated {
             launches: AtomicU64::new(0),
             launches_left: AtomicI64::new(i64::MAX),
             hangs: AtomicBool::new(false),
+            holds_launches: AtomicBool::new(false),
             fault: Mutex::default(),
         }
     }
@@ -110,6 +113,11 @@ impl Emulated {
     /// Lets every wait from now on fail as for a hung GPU.
     pub fn hang(&self) {
         self.hangs.store(true, Ordering::SeqCst);
+    }
+
+    /// Holds launches back, or releases them.
+    pub fn hold_launches(&self, hold: bool) {
+        self.holds_launches.store(hold, Ordering::SeqCst);
     }
 
     /// Leaves `bytes` bytes free. The rest counts as used by other processes.
@@ -312,6 +320,9 @@ impl Driver for Emulated {
         arguments: &mut [*mut c_void],
     ) -> Result<(), DriverError> {
         self.may("launch")?;
+        while self.holds_launches.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if self.launches_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
             return Err(DriverError::Lost("it fell off the bus".to_owned()));
         }

@@ -132,6 +132,35 @@ async fn a_loaded_key_is_not_evicted_before_its_job_has_leased_it() {
 }
 
 #[tokio::test]
+async fn a_key_that_fails_to_load_leaves_its_room_and_no_task() {
+    let (device, cache) = cache(1);
+    device.refuse_keys();
+    let (failing, waiting) = (request(1, set()), request(2, set()));
+    let mut failing = pin!(cache.get(&failing, |_| ()));
+    let began = tokio::select! { biased; _ = &mut failing => false, () = std::future::ready(()) => true };
+    assert!(began, "the first key is being loaded, and takes all room");
+    let both = async { tokio::join!(failing, cache.get(&waiting, |_| ())) };
+    let (one, two) = tokio::time::timeout(WAIT_TIMEOUT, both).await.expect("the second key gets its turn");
+    assert!(one.is_err() && two.is_err(), "the device refuses both");
+    let ended = async {
+        while Arc::strong_count(&cache) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WAIT_TIMEOUT, ended).await.expect("no task is left");
+}
+
+#[tokio::test]
+async fn a_load_that_ends_without_a_result_is_begun_again() {
+    let (_, cache) = cache(1);
+    let request = request(1, set());
+    let Step::Load(loader) = cache.step(&request, 1, Purpose::Jobs) else { panic!("no other load runs") };
+    assert!(matches!(cache.step(&request, 1, Purpose::Jobs), Step::Wait(_)));
+    drop(loader);
+    tokio::time::timeout(WAIT_TIMEOUT, key(&cache, 1)).await.expect("a load of its own");
+}
+
+#[tokio::test]
 async fn jobs_go_on_without_a_companion_that_fails_to_load() {
     let (device, cache) = cache(3);
     let _key = key(&cache, 1).await;

@@ -1,5 +1,4 @@
 //! Slow and obvious reference implementations for comparison with the library.
-#![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
 
 mod errors;
 mod ggsw;

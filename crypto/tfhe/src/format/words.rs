@@ -7,7 +7,7 @@ use cloakwork_params::{EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterS
 
 use super::FormatError;
 
-/// Number of bytes converted at once. A piece stays in the second-level cache until it is hashed and
+/// Number of bytes read at once. A piece stays in the second-level cache until it is hashed and
 /// checked.
 const PIECE_BYTES: usize = 1 << 16;
 

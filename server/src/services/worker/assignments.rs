@@ -1,5 +1,4 @@
-//! Messages to a worker: the jobs that it is wanted to have, with the contents of those that it does
-//! not know.
+//! Messages to a worker: the jobs that the worker should hold, with the contents of new ones.
 
 use std::{
     collections::HashSet,

@@ -1,5 +1,4 @@
 //! Inputs for both libraries.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod pair;
 
