@@ -170,8 +170,8 @@ impl StagedFile {
 }
 
 /// Removes what must not stay of an upload's bytes, of which `start` were committed before this
-/// writer. A next writer would go on after the bytes that stay. After a failed fsync, none stay, not
-/// even those before `start`.
+/// writer. A next writer would go on after the bytes that stay. After a failed fsync, none stay:
+/// neither new ones nor those before `start`.
 fn settle(path: &Path, start: u64, mut file: StagedFile, received: Result<Received, Error>) -> Result<Received, Error> {
     let synced = file.end_background_sync();
     let received = received.and_then(|received| synced.map(|()| received));

@@ -39,8 +39,8 @@ static void test_products(const signed char *digits, const unsigned char *key, i
 }
 
 // Blocks whose rank in their cluster is below `comers` reach the cluster's barrier. Blocks whose
-// rank is below `givers` then store their number in the next block of the cluster. The number that a
-// block received goes to `numbers`. With a `fault`, blocks do not prepare the count, expect bytes
+// rank is below `givers` then store their number in the next block of the cluster. The number that
+// a block received goes to `numbers`. With a `fault`, blocks do not prepare the count, expect bytes
 // twice, or do not wait.
 constexpr u32 TEST_CLUSTER = 4;
 enum Fault : u32 { NONE, UNPREPARED, EXPECTED_TWICE, NO_WAIT };

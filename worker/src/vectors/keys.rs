@@ -195,8 +195,8 @@ impl VectorKeys {
 
     /// Makes room for `bytes` more bytes, if that is possible without waiting.
     fn try_room(&self, bytes: u64, own: &VectorLease) -> Room {
-        // Parts often take less than their upper bound. One whose bound exceeds the budget may come
-        // if all else is evicted.
+        // Parts often take less than their upper bound. A part whose bound exceeds the budget may
+        // come if all else is evicted.
         let made = self.parts.locked().make_room(self.budget, bytes.min(self.budget), ());
         match made {
             Ok(gone) => {
