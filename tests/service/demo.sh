@@ -8,10 +8,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 if [ -z "${DEMO_SERVER:-}" ] || [ -z "${DEMO_CLIENT:-}" ]; then
-    cargo build --profile demo -p cloakwork-server -p cloakwork
+    cargo build --release -p cloakwork-server -p cloakwork
     target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
-    DEMO_SERVER=$target/demo/cloakwork-server
-    DEMO_CLIENT=$target/demo/cloakwork
+    DEMO_SERVER=$target/release/cloakwork-server
+    DEMO_CLIENT=$target/release/cloakwork
 fi
 
 directory=$(mktemp -d)
