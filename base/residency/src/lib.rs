@@ -49,11 +49,10 @@ pub struct Lease<V> {
 #[derive(Debug)]
 pub struct Evicted<V>(Arc<Shared<V>>);
 
-/// There is no room, even without all values that may be evicted: so many bytes stay. Nothing was
-/// evicted.
+/// Too many bytes would stay, even if all values that may be evicted were. Nothing was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// Bytes that stay.
+    /// Bytes that would stay.
     pub staying_bytes: u64,
 }
 
@@ -123,7 +122,7 @@ impl<K: Clone + Eq + Hash, V, R: Copy + Ord> Residents<K, V, R> {
         self.by_name.remove(name).map(|entry| Evicted(entry.shared))
     }
 
-    /// Removes all values without a lease of which `is_unwanted` holds.
+    /// Removes the values that have no lease and for which `is_unwanted` is true.
     pub fn evict_if(&mut self, mut is_unwanted: impl FnMut(&V) -> bool) -> Vec<Evicted<V>> {
         let gone = self.by_name.extract_if(|_, entry| !entry.is_leased() && is_unwanted(&entry.shared.value));
         gone.map(|(_, entry)| Evicted(entry.shared)).collect()

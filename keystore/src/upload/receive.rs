@@ -55,10 +55,10 @@ impl Receiver {
     /// Runs until the sender finishes, goes away or is stopped. A blob that cannot become valid
     /// leaves no bytes. Neither does one whose bytes may be missing on disk.
     pub(super) fn run(self) -> Result<Received, Error> {
-        let (path, start) = (self.path.clone(), self.committed_bytes);
-        let mut file = StagedFile::open(&path)?;
+        let start = self.committed_bytes;
+        let mut file = StagedFile::open(&self.path)?;
         let received = self.receive(&mut file);
-        settle(&path, start, file, received)
+        settle(start, file, received)
     }
 
     fn receive(mut self, file: &mut StagedFile) -> Result<Received, Error> {
@@ -169,15 +169,15 @@ impl StagedFile {
     }
 }
 
-/// Removes what must not stay of an upload's bytes, of which `start` were committed before this
-/// writer. A next writer would go on after the bytes that stay. After a failed fsync, none stay:
-/// neither new ones nor those before `start`.
-fn settle(path: &Path, start: u64, mut file: StagedFile, received: Result<Received, Error>) -> Result<Received, Error> {
+/// Ends a writer, and removes bytes that the next writer must not build on: all bytes, if an fsync
+/// failed or the blob cannot become valid. On a full disk, some of this writer's bytes are removed.
+/// Earlier writers committed the first `start` bytes.
+fn settle(start: u64, mut file: StagedFile, received: Result<Received, Error>) -> Result<Received, Error> {
     let synced = file.end_background_sync();
     let received = received.and_then(|received| synced.map(|()| received));
     match &received {
-        Err(error) if error.condemns() || file.has_lost_bytes => discard(path)?,
-        Err(Error::StorageFull) => give_back(path, start)?,
+        Err(error) if error.condemns() || file.has_lost_bytes => discard(&file.path)?,
+        Err(Error::StorageFull) => give_back(&file.path, start)?,
         _ => {}
     }
     received
@@ -229,7 +229,7 @@ mod tests {
         ];
         for end in ends {
             std::fs::write(&path, "bytes that may be missing on disk").expect("a file");
-            assert!(settle(&path, 0, failing(&path), end()).is_err());
+            assert!(settle(0, failing(&path), end()).is_err());
             assert!(!path.exists(), "the next writer would go on after these bytes");
         }
     }

@@ -191,6 +191,15 @@ fn submit(device: &CudaDevice, bench: &Bench<'_>, keys: &mut Keys) -> Result<clo
     device.submit(bench.key, bench.arena, wave)
 }
 
+/// Calls of a device's waker from now on.
+fn waker_calls(device: &CudaDevice) -> std::sync::mpsc::Receiver<()> {
+    let (told, hears) = std::sync::mpsc::channel();
+    device.set_waker(Arc::new(move || {
+        let _ = told.send(());
+    }));
+    hears
+}
+
 /// A wave of one part occupies one of two GPUs. The other GPU has room while the wave runs.
 #[test]
 fn the_waker_is_called_when_a_wave_leaves_a_gpu_idle() {
@@ -199,10 +208,7 @@ fn the_waker_is_called_when_a_wave_leaves_a_gpu_idle() {
     let hold = |hold| gpus.iter().for_each(|gpu| gpu.hold_launches(hold));
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
     let bench = Bench::new(&device, &keys, 100);
-    let (told, hears) = std::sync::mpsc::channel();
-    device.set_waker(Arc::new(move || {
-        let _ = told.send(());
-    }));
+    let hears = waker_calls(&device);
     for _ in 0..20 {
         while hears.try_recv().is_ok() {}
         hold(true);
@@ -226,10 +232,7 @@ fn the_waker_is_called_when_a_device_has_room_again() {
     let (_, device) = device(MEMORY_KIB);
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
     let bench = Bench::new(&device, &keys, 100);
-    let (told, hears) = std::sync::mpsc::channel();
-    device.set_waker(Arc::new(move || {
-        let _ = told.send(());
-    }));
+    let hears = waker_calls(&device);
     for _ in 0..50 {
         let ticket = submit(&device, &bench, &mut keys).expect("room");
         device.wait(ticket, Instant::now() + Duration::from_secs(60)).expect("an end");

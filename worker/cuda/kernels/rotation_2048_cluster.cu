@@ -235,6 +235,7 @@ __device__ __forceinline__ void blind_rotate(const u64 *inputs, const u64 *const
     x = plus_product(times(x, bundle.own), products[(warp + LINES) % WARPS][at.lane], bundle.other);
     unrolled<STAGES>([&](auto t) { x = lanes_butterfly(x, 1 << t.value, factors.rows_back[t.value]); });
     at.send(shared, 1, x);
+    // After the last step, this sums up old values, and the sum is not used.
     bundle = Bundle{};
     // One group may be pending: the last half of the next step.
     First::template sum_up<1>(at, shared, step + 1, bundle);

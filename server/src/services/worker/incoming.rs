@@ -18,7 +18,7 @@ pub(super) struct Incoming<'s> {
 }
 
 impl<'s> Incoming<'s> {
-    /// The messages after the header, each of which must arrive within `idle`.
+    /// Reads the messages that follow the header. The wait for each message is at most `idle`.
     pub(super) fn new(parts: &'s mut Streaming<CommitResultRequest>, idle: Duration) -> Self {
         Self { parts, rest: Bytes::new(), idle }
     }
