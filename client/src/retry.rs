@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cloakwork_retry::Pauses;
 use tokio::time::{Instant, sleep};
 
 use crate::{ClientError, Result};
@@ -15,7 +16,8 @@ use crate::{ClientError, Result};
 pub struct RetryPolicy {
     /// Total number of attempts; 1 disables retries.
     pub attempts_max: u32,
-    /// Upper bound of the first random pause. The bound doubles for each further pause.
+    /// Upper bound of the first pause. The bound doubles for each further pause. A pause is a
+    /// random part of its bound, at least half.
     pub first_pause: Duration,
     /// Largest bound of a pause.
     pub pause_max: Duration,
@@ -38,24 +40,19 @@ impl RetryPolicy {
     /// A single attempt without retries.
     pub const NEVER: Self =
         Self { attempts_max: 1, first_pause: Duration::ZERO, pause_max: Duration::ZERO, total_max: Duration::ZERO };
-
-    /// Upper bound of the pause after attempt number `attempt`, counted from 1.
-    fn range(&self, attempt: u32) -> Duration {
-        let doubled = self.first_pause.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
-        doubled.min(self.pause_max)
-    }
 }
 
 /// The attempts of one call.
 pub(crate) struct Attempts {
     policy: RetryPolicy,
+    pauses: Pauses,
     made: u32,
     started: Instant,
 }
 
 impl Attempts {
     pub(crate) fn new(policy: RetryPolicy) -> Self {
-        Self { policy, made: 0, started: Instant::now() }
+        Self { policy, pauses: Pauses::new(policy.first_pause, policy.pause_max), made: 0, started: Instant::now() }
     }
 
     /// Resets the count after progress: the next failure is the first of a new series.
@@ -72,9 +69,9 @@ impl Attempts {
     pub(crate) async fn pause_anyway(&mut self, error: ClientError) -> Result<()> {
         self.made += 1;
         let asked_for = error.refusal().and_then(|refusal| refusal.retry_after).unwrap_or_default();
-        // Full jitter spreads the retries of clients that failed at one time.
-        let pause = asked_for + self.policy.range(self.made).mul_f64(fraction());
-        if self.made >= self.policy.attempts_max || self.started.elapsed() + pause > self.policy.total_max {
+        let pause = asked_for.saturating_add(self.pauses.next_pause());
+        if self.made >= self.policy.attempts_max || self.started.elapsed().saturating_add(pause) > self.policy.total_max
+        {
             return Err(error);
         }
         sleep(pause).await;
@@ -95,12 +92,6 @@ where
             Err(error) => attempts.pause(error).await?,
         }
     }
-}
-
-/// A random number from 0 to 1.
-fn fraction() -> f64 {
-    // If the system has no randomness, use the middle instead of failing the call.
-    getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]

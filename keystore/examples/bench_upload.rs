@@ -13,8 +13,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_keystore::{Clock, Digest, Keystore, Limits, Options, StoreOptions, TenantId};
+use cloakwork_keystore::{Clock, Digest, Keystore, Limits, Options, SCHEMA, StoreOptions, TenantId};
 use cloakwork_params::{EnvelopeWriter, Header, KeyId, Layout, ObjectKind, table};
+use cloakwork_storage::Database;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -22,15 +23,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(arguments.next().unwrap_or_else(|| "target/bench/keystore".to_owned()));
     let rounds: u32 = arguments.next().map_or(Ok(5), |rounds| rounds.parse())?;
     std::fs::create_dir_all(&root)?;
-    let keystore = Keystore::open(Options {
+    let database = Database::open(&root.join("catalogue.db"), &[SCHEMA], 4).await?;
+    let options = Options {
         staging: root.join("staging"),
         store: StoreOptions::Local(root.join("blobs")),
-        catalogue: root.join("catalogue.db"),
         allow_weak_sets: false,
         limits: limits(),
         clock: Clock::system(),
-    })
-    .await?;
+    };
+    let keystore = Keystore::open(options, &database).await?;
     let tenant = TenantId::new("bench")?;
     println!(
         "{:>5} {:>12} {:>12} {:>12} {:>12} {:>8}",
@@ -61,7 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         );
         keystore.delete(&tenant, &digest).await?;
     }
-    keystore.close().await;
+    database.close().await;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use cloakwork_params::{EnvelopeError, KeyId};
 
-use crate::{Digest, UploadId, database::OpenError};
+use crate::{Digest, UploadId};
 
 /// A refusal or failure of the keystore. The server chooses the code, the text and the advice that
 /// callers see, and must handle each variant.
@@ -238,22 +238,11 @@ impl From<io::Error> for Error {
     }
 }
 
-impl From<sqlx::Error> for Error {
-    fn from(error: sqlx::Error) -> Self {
-        // 13 is SQLITE_FULL.
-        match error.as_database_error().and_then(|error| error.code()) {
-            Some(code) if code == "13" => Self::StorageFull,
-            _ => Self::failed(error),
-        }
-    }
-}
-
-impl From<OpenError> for Error {
-    fn from(error: OpenError) -> Self {
+impl From<cloakwork_storage::Error> for Error {
+    fn from(error: cloakwork_storage::Error) -> Self {
         match error {
-            OpenError::Database(error) => error.into(),
-            OpenError::Files(error) => error.into(),
-            other => Self::failed(format!("the catalogue cannot be used: {other}")),
+            cloakwork_storage::Error::Full => Self::StorageFull,
+            error => Self::failed(error),
         }
     }
 }

@@ -168,7 +168,7 @@ impl Keystore {
     /// Refuses new jobs of a key from now on. [`Keystore::purge_key`] removes the key after its
     /// last job.
     pub async fn delete_key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         let row = keys::find(&mut tx, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
         keys::start_deleting(&mut tx, tenant, key_id).await?;
         let key = describe(&mut tx, tenant, KeyRow { deleting: true, ..row }).await?;
@@ -178,7 +178,7 @@ impl Keystore {
 
     /// Removes a key that is being deleted, with its parts. Refused while a job pins a part.
     pub async fn purge_key(&self, tenant: &TenantId, key_id: KeyId) -> Result<(), Error> {
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         let row = keys::find(&mut tx, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
         let parts = blobs::of_key(&mut tx, tenant, key_id).await?;
         let mut in_use = !row.deleting;
@@ -215,7 +215,7 @@ impl Keystore {
         digests: &[Digest],
     ) -> Result<KeyInfo, Error> {
         let now_ms = self.now_ms();
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         let (content, most) = (request_hash(wanted, digests), self.limits().request_ids_per_tenant);
         requests::claim(&mut tx, tenant, request_id, &content, now_ms, most).await?;
         let mut parts = Vec::new();

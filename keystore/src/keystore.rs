@@ -21,16 +21,16 @@ use cloakwork_params::{
     table,
 };
 use cloakwork_share::FairShare;
+use cloakwork_storage::{Database, Reader, Rows, Write};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 use crate::{
     Clock, Digest, Error, Limits, Pin, StoreOptions, TenantId, UploadId,
     abort::Abort,
-    catalogue::{self, Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
+    catalogue::{Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
     clock,
-    database::Database,
     known_keys::KnownKeys,
-    private,
+    reserve::Reserved,
     staging::Staging,
     store::{Store, object_name},
     sweep,
@@ -45,8 +45,6 @@ pub struct Options {
     pub staging: PathBuf,
     /// Store of committed blobs.
     pub store: StoreOptions,
-    /// File of the catalogue's database.
-    pub catalogue: PathBuf,
     /// Whether blobs of weak and toy parameter sets are accepted.
     pub allow_weak_sets: bool,
     /// Limits of the keystore.
@@ -94,6 +92,7 @@ struct Inner {
     policy: Policy,
     clock: Clock,
     registry: Arc<Registry>,
+    reserved: Reserved,
     /// Uploads that receive at the same time.
     receiving: Arc<FairShare<TenantId>>,
     /// Bounds the number of aborted commits that are cleared away at once.
@@ -107,19 +106,18 @@ struct Inner {
 }
 
 impl Keystore {
-    /// Opens the keystore, and removes the leftovers of an interrupted process.
-    pub async fn open(options: Options) -> Result<Self, Error> {
-        if let Some(directory) = options.catalogue.parent() {
-            private::create_directory(directory)?;
-        }
+    /// Opens the keystore, and removes the leftovers of an interrupted process. The database has
+    /// the tables of [`SCHEMA`](crate::SCHEMA).
+    pub async fn open(options: Options, database: &Database) -> Result<Self, Error> {
         let limits = options.limits;
         let inner = Inner {
-            database: Database::open(&options.catalogue, &catalogue::MIGRATIONS, READERS).await?,
+            database: database.versioned(),
             staging: Staging::open(options.staging).await?,
             store: Store::open(&options.store).await?,
             policy: Policy { allow_weak_sets: options.allow_weak_sets, list_bytes: limits.list_bytes },
             clock: options.clock,
             registry: Arc::default(),
+            reserved: Reserved::default(),
             receiving: FairShare::new(limits.writers_total.into(), limits.writers_per_tenant.into()),
             clearing: Arc::new(Semaphore::new(CLEARING)),
             changing: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
@@ -131,12 +129,6 @@ impl Keystore {
         let keystore = Self { inner: Arc::new(inner) };
         sweep::recover(&keystore).await?;
         Ok(keystore)
-    }
-
-    /// Closes the catalogue, and waits until it is closed. Uploads in progress fail, and their
-    /// staged bytes stay.
-    pub async fn close(&self) {
-        self.inner.database.close().await;
     }
 
     /// Stores a blob from memory after the usual verification. With `pin`, the transaction that
@@ -221,7 +213,7 @@ impl Keystore {
         let now_ms = self.now_ms();
         let keep_until_ms = clock::after(now_ms, self.limits().keep);
         let mut evicted = Vec::new();
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write_all().await?;
         if blobs::find(&mut tx, tenant, digest).await?.is_some() {
             blobs::renew(&mut tx, tenant, digest, now_ms, keep_until_ms).await?;
         } else {
@@ -280,8 +272,19 @@ impl Keystore {
         &self.inner.known_keys
     }
 
-    pub(crate) async fn reader(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, Error> {
-        Ok(self.inner.database.readers().acquire().await?)
+    /// A connection for queries.
+    pub(crate) async fn reader(&self) -> Result<Reader, Error> {
+        Ok(self.inner.database.read().await?)
+    }
+
+    /// Begins a transaction that changes rows of one tenant.
+    pub(crate) async fn write(&self, tenant: &TenantId) -> Result<Write, Error> {
+        Ok(self.inner.database.write(Rows::Tenant(tenant.as_str())).await?)
+    }
+
+    /// Begins a transaction that may change rows of several tenants.
+    pub(crate) async fn write_all(&self) -> Result<Write, Error> {
+        Ok(self.inner.database.write(Rows::All).await?)
     }
 
     pub(crate) fn database(&self) -> &Database {
@@ -308,6 +311,10 @@ impl Keystore {
 
     pub(crate) fn policy(&self) -> Policy {
         self.inner.policy
+    }
+
+    pub(crate) fn reserved(&self) -> &Reserved {
+        &self.inner.reserved
     }
 
     pub(crate) fn registry(&self) -> &Arc<Registry> {
@@ -365,6 +372,3 @@ fn largest_key(allow_weak_sets: bool) -> u64 {
     }
     largest + (envelope::HEADER_BYTES + envelope::TRAILER_BYTES) as u64
 }
-
-/// Number of read connections to the catalogue.
-const READERS: u32 = 4;

@@ -1,20 +1,36 @@
 //! Cache of recently looked up keys. Every job looks up its key, and keys rarely change.
 
 use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use cloakwork_params::KeyId;
 
-use crate::{Error, KeyInfo, TenantId, database::Database};
+use cloakwork_storage::Database;
+use quick_cache::unsync::Cache;
 
-/// Maximum number of cached keys. A full cache is cleared.
+use crate::{Error, KeyInfo, TenantId};
+
+/// Maximum number of cached keys.
 const KNOWN_KEYS_MAX: usize = 1024;
 
 /// Cached keys, each with the database version for which the entry is valid.
-#[derive(Debug, Default)]
-pub(crate) struct KnownKeys(Mutex<HashMap<(TenantId, KeyId), (u64, KeyInfo)>>);
+pub(crate) struct KnownKeys(Mutex<Known>);
+
+type Known = Cache<(TenantId, KeyId), (u64, KeyInfo)>;
+
+impl Default for KnownKeys {
+    fn default() -> Self {
+        Self(Mutex::new(Cache::new(KNOWN_KEYS_MAX)))
+    }
+}
+
+impl fmt::Debug for KnownKeys {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("KnownKeys")
+    }
+}
 
 impl KnownKeys {
     /// Returns the cached key, or the result of `ask`. An entry is valid until the next write;
@@ -27,7 +43,7 @@ impl KnownKeys {
     ) -> Result<KeyInfo, Error> {
         let name = (tenant.clone(), key_id);
         let before = database.version();
-        if let Some((version, key)) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&name)
+        if let Some((version, key)) = self.known().get(&name)
             && Some(*version) == before
         {
             return Ok(key.clone());
@@ -36,12 +52,12 @@ impl KnownKeys {
         // A concurrent write may have changed the key before or after the read, so the cache keeps
         // only reads without a concurrent write.
         if let Some(version) = before.filter(|before| database.version() == Some(*before)) {
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.len() >= KNOWN_KEYS_MAX {
-                known.clear();
-            }
-            known.insert(name, (version, key.clone()));
+            self.known().insert(name, (version, key.clone()));
         }
         Ok(key)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, time::SystemTime};
 
+use cloakwork_storage::Batch;
+
 use crate::{
     Digest, Error, Holder, Keystore, TenantId,
     catalogue::{blobs, pins},
@@ -17,11 +19,25 @@ pub struct Pin {
     pub until: Option<SystemTime>,
 }
 
+impl Pin {
+    /// Adds pins of reserved blobs to a batch, so that the pins are stored with the holder.
+    pub fn add_to<'d>(&self, batch: &mut Batch, tenant: &str, digests: impl Iterator<Item = &'d [u8; 32]>) {
+        for digest in digests {
+            pins::add(batch, tenant, digest, &self.holder, self.until.map(clock::to_ms));
+        }
+    }
+}
+
+/// Adds the release of all pins of a holder to a batch.
+pub fn release_pins(batch: &mut Batch, holder: &Holder) {
+    pins::release_in(batch, holder);
+}
+
 impl Keystore {
     /// Pins all of the blobs or none. Pinning a blob again changes the expiry of the holder's pin.
     pub async fn pin(&self, tenant: &TenantId, digests: &[Digest], pin: &Pin) -> Result<(), Error> {
         self.check_count(digests.len())?;
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         for digest in digests {
             match blobs::find(&mut tx, tenant, digest).await? {
                 None => return Err(Error::BlobNotFound { digest: *digest }),
@@ -32,21 +48,13 @@ impl Keystore {
         Ok(tx.commit().await?)
     }
 
-    /// Releases all pins that the holder made in calls that have returned. A cancelled call may
-    /// still be about to commit its pins: [`Self::unpin_after_break`] covers this case.
+    /// Releases all pins of the holder.
     pub async fn unpin(&self, holder: &Holder) -> Result<(), Error> {
-        // Most jobs bring their inputs along and pin nothing. This check spares those jobs the wait
-        // for the write lock.
+        // Most jobs have no pins. This check spares those jobs the wait for the write lock.
         if !pins::holds_any(&mut *self.reader().await?, holder).await? {
             return Ok(());
         }
-        self.unpin_after_break(holder).await
-    }
-
-    /// Releases all pins of the holder, those of cancelled calls included. This call waits for the
-    /// write lock, so every write that a cancelled call began is then committed or rolled back.
-    pub async fn unpin_after_break(&self, holder: &Holder) -> Result<(), Error> {
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write_all().await?;
         pins::release(&mut tx, holder).await?;
         Ok(tx.commit().await?)
     }
@@ -55,7 +63,7 @@ impl Keystore {
     /// start-up.
     pub async fn retain_holders(&self, holders: &[Holder]) -> Result<(), Error> {
         let kept: HashSet<&[u8]> = holders.iter().map(|holder| &holder[..]).collect();
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write_all().await?;
         for holder in pins::holders(&mut tx).await? {
             if !kept.contains(&holder[..]) {
                 pins::release(&mut tx, &holder).await?;

@@ -76,9 +76,10 @@ impl Keystore {
 
     /// Deletes a blob that no job and no key needs.
     pub async fn delete(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
+        self.reserved().exclude(&mut tx).await;
         let found = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
-        if pins::pinned(&mut tx, tenant, digest, self.now_ms()).await? {
+        if self.reserved().holds(tenant, digest) || pins::pinned(&mut tx, tenant, digest, self.now_ms()).await? {
             return Err(Error::BlobInUse { digest: *digest, by: "a job" });
         }
         if keys::has_part(&mut tx, tenant, digest).await? {
@@ -91,7 +92,7 @@ impl Keystore {
 
     /// Marks a blob's bytes as damaged. The blob counts as missing until it is uploaded again.
     pub async fn condemn(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
         blobs::condemn(&mut tx, tenant, digest).await?;
         tx.commit().await?;
@@ -100,15 +101,11 @@ impl Keystore {
     }
 
     async fn good_blob(&self, tenant: &TenantId, digest: &Digest) -> Result<BlobRow, Error> {
-        match blobs::find(&mut *self.reader().await?, tenant, digest).await? {
-            None => Err(Error::BlobNotFound { digest: *digest }),
-            Some(blob) if blob.damaged => Err(Error::BlobDamaged { digest: *digest }),
-            Some(blob) => Ok(blob),
-        }
+        blobs::good(&mut *self.reader().await?, tenant, digest).await
     }
 
     async fn touch(&self, tenant: &TenantId, digest: &Digest, now_ms: i64) -> Result<(), Error> {
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         blobs::touch(&mut tx, tenant, digest, now_ms).await?;
         Ok(tx.commit().await?)
     }

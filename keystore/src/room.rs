@@ -5,7 +5,9 @@
 //! have unpinned ciphertexts. A tenant within an even share never loses ciphertexts and is never
 //! refused: while the total is too large, another tenant has more than an even share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use cloakwork_storage::Write;
 
 use crate::{
     Digest, Error, Keystore, TenantId,
@@ -39,7 +41,7 @@ impl Keystore {
     /// is about to add, or until no more may be evicted.
     pub(crate) async fn make_room(
         &self,
-        sql: &mut Connection,
+        tx: &mut Write,
         now_ms: i64,
         asker: Option<(&TenantId, u64)>,
     ) -> Result<Room, Error> {
@@ -47,21 +49,32 @@ impl Keystore {
         let need = asker.map_or(0, |(_, need)| need);
         let mut evicted = Vec::new();
         // The cheap sum, which also counts pinned ciphertexts, comes first.
-        if blobs::ciphertext_bytes(sql).await?.saturating_add(need) <= limit {
+        if blobs::ciphertext_bytes(tx).await?.saturating_add(need) <= limit {
             return Ok(Room { evicted, lacking: None });
         }
-        let mut held = blobs::unpinned_bytes(sql, now_ms).await?;
+        self.reserved().exclude(tx).await;
+        let mut in_use = BTreeSet::new();
+        let mut held = blobs::unpinned_bytes(tx, now_ms).await?;
         if let Some((tenant, need)) = asker {
             let bytes = held.entry(tenant.clone()).or_default();
             *bytes = bytes.saturating_add(need);
         }
         while held.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)) > limit {
             let Some(giver) = largest(&held, asker.map(|(tenant, _)| tenant)) else { break };
-            let mut candidates = blobs::evictable(sql, &giver, now_ms, false).await?;
-            // The keep time of ciphertexts protects them from their own tenant's uploads, not from
-            // those of other tenants.
-            if candidates.is_empty() && asker.is_some_and(|(tenant, _)| *tenant != giver) {
-                candidates = blobs::evictable(sql, &giver, now_ms, true).await?;
+            let (mut candidates, mut reserved) = self.evictable(tx, &giver, now_ms, false).await?;
+            if candidates.is_empty() {
+                let (recent, more) = self.evictable(tx, &giver, now_ms, true).await?;
+                reserved = reserved.saturating_add(more);
+                // The keep time of ciphertexts protects them from their own tenant's uploads, not
+                // from those of other tenants.
+                if asker.is_some_and(|(tenant, _)| *tenant != giver) {
+                    candidates = recent;
+                }
+            }
+            if candidates.is_empty() && reserved > 0 && in_use.insert(giver.clone()) {
+                // Jobs are about to pin these ciphertexts, and pinned ones do not count.
+                held.entry(giver).and_modify(|bytes| *bytes = bytes.saturating_sub(reserved));
+                continue;
             }
             if candidates.is_empty() {
                 return Ok(Room { evicted, lacking: Some(limit) });
@@ -74,7 +87,7 @@ impl Keystore {
                 if own.saturating_add(others) <= limit || own < next {
                     break;
                 }
-                blobs::remove(sql, &giver, &digest, false).await?;
+                blobs::remove(tx, &giver, &digest, false).await?;
                 own = own.saturating_sub(digest.size_bytes);
                 evicted.push((giver.clone(), digest));
             }
@@ -82,7 +95,26 @@ impl Keystore {
         }
         Ok(Room { evicted, lacking: None })
     }
+
+    /// Some of the tenant's ciphertexts that may be evicted, least recently used first, and the
+    /// bytes of those that are reserved.
+    async fn evictable(
+        &self,
+        sql: &mut Connection,
+        tenant: &TenantId,
+        now_ms: i64,
+        kept: bool,
+    ) -> Result<(Vec<Digest>, u64), Error> {
+        let most = EVICTED_AT_ONCE.saturating_add(self.reserved().count(tenant));
+        let unpinned = blobs::evictable(sql, tenant, now_ms, kept, most).await?;
+        let (reserved, free): (Vec<Digest>, _) =
+            unpinned.into_iter().partition(|digest| self.reserved().holds(tenant, digest));
+        Ok((free, reserved.iter().map(|digest| digest.size_bytes).sum()))
+    }
 }
+
+/// Number of ciphertexts that one query for eviction is to find.
+const EVICTED_AT_ONCE: u32 = 256;
 
 /// The tenant with the most bytes. A tie goes to the asker.
 fn largest(held: &BTreeMap<TenantId, u64>, asker: Option<&TenantId>) -> Option<TenantId> {

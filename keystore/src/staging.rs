@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, TenantId, UploadId, private};
+use cloakwork_storage::private;
+
+use crate::{Error, TenantId, UploadId};
 
 /// The staging directory. The length of an upload's file is its committed offset.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ impl Keystore {
         let now_ms = self.now_ms();
         let uploads = self.sweep_uploads(now_ms).await?;
         self.sweep_rows(now_ms).await?;
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write_all().await?;
         // The room need not be enough: a later sweep can evict blobs that are still too recent.
         let evicted = self.make_room(&mut tx, now_ms, None).await?.evicted;
         tx.commit().await?;
@@ -40,7 +40,7 @@ impl Keystore {
             // An upload with a writer stays, however slow the writer is.
             let free = |upload: &UploadRow| self.registry().try_take_turn(&upload.id);
             let mut gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
-            let mut tx = self.database().write().await?;
+            let mut tx = self.write_all().await?;
             for index in (0..gone.len()).rev() {
                 // A client may have begun the upload again meanwhile.
                 if !uploads::remove_expired(&mut tx, &gone[index].0.id, now_ms).await? {
@@ -63,7 +63,7 @@ impl Keystore {
         let memory = i64::try_from(self.limits().request_memory.as_millis()).unwrap_or(i64::MAX);
         let forgotten_ms = now_ms.saturating_sub(memory);
         loop {
-            let mut tx = self.database().write().await?;
+            let mut tx = self.write_all().await?;
             let pins = pins::expire(&mut tx, now_ms, ROWS).await?;
             let ids = requests::forget(&mut tx, forgotten_ms, ROWS).await?;
             tx.commit().await?;

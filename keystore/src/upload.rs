@@ -12,6 +12,7 @@ mod writer;
 use std::time::SystemTime;
 
 use cloakwork_share::Exceeded;
+use cloakwork_storage::{Batch, Survival};
 
 use crate::{
     Digest, Error, Keystore, RequestId, TenantId, UploadId,
@@ -74,15 +75,20 @@ impl Keystore {
         self.check_count(digests.len())?;
         let now_ms = self.now_ms();
         let keep_until_ms = clock::after(now_ms, self.limits().keep);
+        // One batch instead of many statements, because all other writers wait meanwhile. A blob
+        // that the queries find after the batch is kept from then on.
+        let renew = |batch: &mut Batch| {
+            digests.iter().for_each(|digest| blobs::keep(batch, tenant, digest, now_ms, keep_until_ms));
+        };
+        self.database().apply(Survival::PowerFailure, renew).await?;
+        let mut reader = self.reader().await?;
         let mut missing = Vec::new();
-        let mut tx = self.database().write().await?;
         for digest in digests {
-            match blobs::find(&mut tx, tenant, digest).await? {
-                Some(blob) if !blob.damaged => blobs::renew(&mut tx, tenant, digest, now_ms, keep_until_ms).await?,
+            match blobs::find(&mut reader, tenant, digest).await? {
+                Some(blob) if !blob.damaged => {}
                 _ => missing.push(*digest),
             }
         }
-        tx.commit().await?;
         Ok(missing)
     }
 
@@ -128,7 +134,7 @@ impl Keystore {
             result: purpose == Purpose::Result,
             expires_ms: clock::after(now_ms, self.limits().upload_expiry),
         };
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         if let Some(request_id) = request_id {
             let content = blake3::hash(format!("begin upload {digest}").as_bytes());
             let most = self.limits().request_ids_per_tenant;
@@ -215,7 +221,7 @@ impl Keystore {
             Purpose::Result => None,
         };
         upload.expires_ms = clock::after(self.now_ms(), self.limits().upload_expiry);
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
         Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, share))
@@ -223,7 +229,7 @@ impl Keystore {
 
     /// Renews the upload's expiry as if the upload had begun now.
     async fn renew(&self, upload: &UploadRow) -> Result<(), Error> {
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(&upload.tenant).await?;
         uploads::renew(&mut tx, &upload.id, clock::after(self.now_ms(), self.limits().upload_expiry)).await?;
         Ok(tx.commit().await?)
     }

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_keystore::{Digest, KeyInfo, Keystore, Pin, TenantId};
+use cloakwork_keystore::{Digest, KeyInfo, Keystore, Reservation, TenantId};
 use cloakwork_params::{AnySet, KeyId, ckks::layout::KeyShape, set::Standing};
 use cloakwork_proto::v1::{self, job_spec};
 
@@ -24,7 +24,7 @@ use crate::{
         ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, KEY_INCOMPLETE, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE,
         SET_NOT_SERVED,
     },
-    jobs::{Content, JobMeta, Pins, Request, Timeline, cost_of_blocks, id},
+    jobs::{Content, JobMeta, Request, Timeline, cost_of_blocks, id},
     keys::KeyUses,
     limits::Limits,
     programs::{Compiled, Compiler, Family},
@@ -57,8 +57,8 @@ pub struct Admission {
 impl Admission {
     /// Checks a request that arrived at `received`.
     ///
-    /// Blobs that the job reads are pinned for it. The dispatcher keeps the pins when it stores the
-    /// job.
+    /// Blobs that the job reads are reserved until the dispatcher stores the job. The transaction
+    /// that stores the job pins them.
     pub async fn admit(
         &self,
         caller: &Caller,
@@ -105,7 +105,7 @@ impl Admission {
             deadline_micros: created_micros
                 + span("time_limit", spec.time_limit, self.limits.job_seconds, self.limits.job_seconds_max)?,
         };
-        let pins = Arc::new(self.pin(tenant, &meta, &inputs).await?);
+        let reserved = Arc::new(self.reserve(tenant, &inputs).await?);
         Ok(Admitted {
             meta: Arc::new(meta),
             program: program.bytes.clone(),
@@ -113,7 +113,7 @@ impl Admission {
             key_parts,
             companion_parts,
             key_use,
-            pins,
+            reserved,
             timeline: Timeline::start(received),
         })
     }
@@ -160,25 +160,15 @@ impl Admission {
         Ok(Size { pbs_count, cost })
     }
 
-    async fn pin(&self, tenant: &TenantId, meta: &JobMeta, inputs: &[Content]) -> Result<Pins, ApiError> {
+    /// Reserves the blobs among the inputs.
+    async fn reserve(&self, tenant: &TenantId, inputs: &[Content]) -> Result<Reservation, ApiError> {
         let blobs: Vec<Digest> = inputs.iter().filter(|input| input.bytes.is_none()).map(Content::blob).collect();
         if blobs.is_empty() {
-            return Ok(Pins::none());
+            return Ok(Reservation::none(tenant));
         }
-        // A job has ended by its deadline, so a pin that is never released expires after it.
-        let until = Some(clock::from_unix_micros(meta.deadline_micros.saturating_add(PIN_SLACK_MICROS)));
-        let holder = id::to_bytes(meta.id);
-        // The guard exists before the pins: the call may be cancelled while the blobs are being
-        // pinned.
-        let pins = Pins::of(self.keystore.clone(), holder);
-        self.keystore.pin(tenant, &blobs, &Pin { holder, until }).await?;
-        Ok(pins)
+        Ok(self.keystore.reserve(tenant, &blobs).await?)
     }
 }
-
-/// How long a job's inputs stay pinned after its deadline, in microseconds. The slack (an hour)
-/// covers clock changes.
-const PIN_SLACK_MICROS: i64 = 3_600_000_000;
 
 /// The size of a job.
 struct Size {

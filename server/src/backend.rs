@@ -14,6 +14,7 @@ use cloakwork_proto::v1::{
     worker_service_server::{self, WorkerServiceServer},
 };
 use cloakwork_scheduler::WorkerId;
+use cloakwork_storage::Database;
 use cloakwork_worker::{CancellationToken, Uplink, WorkerError};
 use tokio::task::JoinHandle;
 use tonic::service::Routes;
@@ -21,7 +22,6 @@ use tonic::service::Routes;
 use crate::{
     admit::Admission,
     config::{BlobStore, Config, Storage},
-    database::Database,
     dispatch::{Dispatcher, Parts},
     error::ApiError,
     keys::KeyUses,
@@ -48,7 +48,7 @@ pub const SERVICES: &[&str] = &[
 
 /// Subdirectories of the data directory.
 pub const DIRECTORIES: &[&str] = &[STAGING, BLOBS];
-const STAGING: &str = "staging";
+pub(crate) const STAGING: &str = "staging";
 const BLOBS: &str = "blobs";
 
 pub(crate) const DISPATCHER: &str = "the dispatcher";
@@ -76,7 +76,7 @@ impl Backend {
     /// Opens the stores, and resumes the jobs of the previous process.
     pub async fn open(config: &Config, database: Database, telemetry: Arc<Telemetry>) -> Result<Self, ApiError> {
         let limits = Arc::new(config.limits.clone());
-        let keystore = Keystore::open(keystore_options(config)).await?;
+        let keystore = Keystore::open(keystore_options(config), &database).await?;
         let store = Store::new(database);
         let keys = KeyUses::default();
         let sweeper =
@@ -244,11 +244,10 @@ impl Backend {
         }
     }
 
-    /// Ends the background tasks and closes the key store. Must be called after the last call has
-    /// ended.
+    /// Ends the background tasks. Must be called after the last call has ended, and before the
+    /// database is closed.
     pub async fn close(mut self) {
         self.sweeping.shutdown().await;
-        self.keystore.close().await;
     }
 }
 
@@ -257,7 +256,6 @@ fn keystore_options(config: &Config) -> Options {
     Options {
         staging: storage.directory.join(STAGING),
         store: blob_store(storage),
-        catalogue: storage.directory.join("keystore.db"),
         allow_weak_sets: *allow_weak_sets,
         limits: keystore_limits(limits),
         clock: Clock::system(),

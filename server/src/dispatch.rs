@@ -3,16 +3,18 @@
 //!
 //! The dispatcher decides all waiting commands as a batch and commits their changes in one
 //! transaction (group commit). The dispatcher answers callers and workers only after the commit.
-//! One wait for the disk therefore serves many jobs. Everything that a caller may rely on is on
-//! disk before the answer. The remaining writes survive a crash of the process and reach the disk
-//! within 100 ms. Calls that wait for the whole result of a job do not wait for its transactions
-//! (`settle.rs`).
+//! Until then it decides on. One wait for the disk therefore serves many jobs. Everything that a
+//! caller may rely on is on disk before the answer. The remaining writes survive a crash of the
+//! process and reach the disk within 100 ms. Calls that wait for the whole result of a job do not
+//! wait for its transactions (`settle.rs`).
 
 mod actor;
 mod command;
+mod decided;
 mod effects;
 mod live;
 mod record;
+mod recover;
 mod settle;
 mod submit;
 mod workers;
@@ -88,11 +90,12 @@ impl Dispatcher {
     ///
     /// A `promised` job ends in exactly one way, whatever happens, because its caller may go away
     /// now. A job that is not promised has a caller that waits for its result, so the answer does
-    /// not wait for the disk. A crash or a power failure may then undo the job until its result has
-    /// been handed over, and for a moment after.
+    /// not wait for the store. A crash or a power failure may then undo the job until its result
+    /// has been handed over, and for a moment after. If the store refuses the job, the watch ends
+    /// without an end of the job.
     pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
-        let _share = self.writes.take(&job.meta.tenant, units(&job.inputs)).await;
-        self.ask(|reply| Command::Submit { job: Box::new(job), promised, reply }).await?
+        let share = self.writes.take(&job.meta.tenant, units(&job.inputs)).await;
+        self.ask(|reply| Command::Submit { job: Box::new(job), promised, share, reply }).await?
     }
 
     /// Promises a job. Returns none if the job has ended; its end is then durable.

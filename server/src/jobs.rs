@@ -3,7 +3,6 @@
 mod group;
 pub mod id;
 mod latency;
-mod pins;
 mod request;
 mod view;
 
@@ -17,7 +16,6 @@ use cloakwork_scheduler::{JobId, Stage};
 
 pub use group::{GROUP_BYTES, group_bytes};
 pub use latency::Timeline;
-pub use pins::Pins;
 pub use request::{Request, request_digest, same_request};
 pub use view::timestamp;
 

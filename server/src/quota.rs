@@ -1,10 +1,12 @@
 //! The quota of each tenant in the server's own database.
 
 use std::{
-    collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use quick_cache::unsync::Cache;
 
 use crate::{
     database,
@@ -16,19 +18,19 @@ use crate::{
 /// sum.
 const SUM_LIFETIME: Duration = Duration::from_secs(1);
 
-/// Maximum number of tenants whose sums are remembered. A full map is cleared.
+/// Maximum number of tenants whose sums are remembered.
 const QUOTA_TENANTS_MAX: usize = 4096;
 
 /// Room for bytes of programs, and of inputs and outputs inside jobs. Cheap to clone.
 ///
 /// Calls in progress do not count when the store is asked. A tenant may therefore exceed its limit
 /// by the bytes of these calls.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Quota {
     store: Store,
     /// Maximum number of bytes of each tenant.
     limit: u64,
-    sums: Arc<Mutex<HashMap<Arc<str>, Sum>>>,
+    sums: Arc<Mutex<Cache<Arc<str>, Sum>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +39,16 @@ struct Sum {
     asked: Instant,
 }
 
+impl fmt::Debug for Quota {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Quota").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
 impl Quota {
     /// A quota of `limit` bytes for each tenant.
     pub fn new(store: Store, limit: u64) -> Self {
-        Self { store, limit, sums: Arc::default() }
+        Self { store, limit, sums: Arc::new(Mutex::new(Cache::new(QUOTA_TENANTS_MAX))) }
     }
 
     /// Takes room for `more` bytes, or refuses them.
@@ -63,7 +71,8 @@ impl Quota {
 
     /// Takes the room. If there is none, returns the number of bytes that the tenant would have.
     async fn try_take(&self, tenant: &str, more: u64) -> Result<Option<u64>, ApiError> {
-        if let Some(sum) = self.sums().get_mut(tenant).filter(|sum| sum.asked.elapsed() < SUM_LIFETIME)
+        if let Some(mut sum) = self.sums().get_mut(tenant)
+            && sum.asked.elapsed() < SUM_LIFETIME
             && sum.bytes.saturating_add(more) <= self.limit
         {
             sum.bytes += more;
@@ -74,15 +83,11 @@ impl Quota {
         if bytes > self.limit {
             return Ok(Some(bytes));
         }
-        let mut sums = self.sums();
-        if sums.len() >= QUOTA_TENANTS_MAX {
-            sums.clear();
-        }
-        sums.insert(tenant.into(), Sum { bytes, asked });
+        self.sums().insert(tenant.into(), Sum { bytes, asked });
         Ok(None)
     }
 
-    fn sums(&self) -> MutexGuard<'_, HashMap<Arc<str>, Sum>> {
+    fn sums(&self) -> MutexGuard<'_, Cache<Arc<str>, Sum>> {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

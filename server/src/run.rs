@@ -10,8 +10,11 @@ use std::{
     time::Duration,
 };
 
-use cloakwork_keystore::private::{self, DirectoryError};
 use cloakwork_proto::is_loopback;
+use cloakwork_storage::{
+    Database, OpenError,
+    private::{self, DirectoryError},
+};
 use cloakwork_worker::{WorkerError, warn_if_exposed};
 use rustls::ServerConfig;
 use tokio::{
@@ -30,7 +33,7 @@ use crate::{
     backend::{self, Backend},
     config::Config,
     connection::Callers,
-    database::{self, Database, MIGRATIONS, OpenError},
+    database,
     edge::{Door, Edge},
     metrics::Telemetry,
     tasks::{Ended, Tasks},
@@ -48,6 +51,15 @@ pub enum RunError {
     InUse {
         /// The directory.
         path: PathBuf,
+    },
+    /// A database of an earlier version is here without the catalogue that belongs to it.
+    #[error(
+        "{file} is missing: it has the metadata of all blobs and keys. Restore it together with server.db, from one \
+         backup", file = file.display()
+    )]
+    CatalogueMissing {
+        /// The missing file.
+        file: PathBuf,
     },
     /// The database cannot be opened or migrated.
     #[error("the database {path}: {source}", path = path.display())]
@@ -90,18 +102,49 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
 /// with access for the server's user only. A directory that other users may write to is refused.
 pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Database, RunError> {
     private::open_directory(directory, backend::DIRECTORIES)?;
+    check_catalogue(directory).await?;
     let path = directory.join(database::FILE);
     let readers = u32::try_from(readers).unwrap_or(u32::MAX);
-    let opened = Database::open(&path, &MIGRATIONS, readers).await;
+    let opened = Database::open(&path, &database::SCHEMAS, readers).await;
     opened.map_err(|source| RunError::Database { path, source })
+}
+
+/// Refuses a directory that a server of an earlier version used, and whose catalogue file is
+/// missing. With an empty catalogue, the server would take every stored blob for a leftover and
+/// remove it.
+async fn check_catalogue(directory: &Path) -> Result<(), RunError> {
+    let path = directory.join(database::FILE);
+    let version = Database::version_of(&path, &database::SCHEMA).await;
+    let version = version.map_err(|source| RunError::Database { path, source })?;
+    let apart = version.is_some_and(|version| version < database::ONE_DATABASE);
+    let file = directory.join(database::CATALOGUE_FILE);
+    // The first start of a server makes the staging directory. Before that, `tenant` and `token`
+    // may have made the database.
+    let missing = apart && directory.join(backend::STAGING).exists() && !file.exists();
+    if missing { Err(RunError::CatalogueMissing { file }) } else { Ok(()) }
+}
+
+/// Moves the catalogue of an earlier version into the database. The caller holds the lock of the
+/// directory, so no other server uses either file.
+async fn absorb_catalogue(database: &Database, directory: &Path) -> Result<(), RunError> {
+    let path = directory.join(database::CATALOGUE_FILE);
+    match cloakwork_keystore::absorb(database, &path).await {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            tracing::info!(file = %path.display(), "the catalogue was moved into {}", database::FILE);
+            Ok(())
+        }
+        Err(source) => Err(RunError::Database { path, source }),
+    }
 }
 
 /// Maximum time to wait for the lock of a data directory. A killed process takes some time to exit
 /// and release its lock, and supervisors seldom wait for that before they start the next process.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Locks a data directory against other servers.
+/// Locks a data directory against other servers. Makes a missing directory.
 async fn lock(directory: &Path) -> Result<File, RunError> {
+    private::open_directory(directory, backend::DIRECTORIES)?;
     let path = directory.join("lock");
     let failed = |source| DirectoryError::Io { path: path.clone(), source };
     private::close_file(&path).map_err(failed)?;
@@ -153,8 +196,9 @@ impl Server {
             None => Ok(None),
         });
         let (api_tls, admin_tls) = (api_tls?, admin_tls?);
-        let database = open_database(&config.storage.directory, config.limits.database_readers).await?;
         let lock = lock(&config.storage.directory).await?;
+        let database = open_database(&config.storage.directory, config.limits.database_readers).await?;
+        absorb_catalogue(&database, &config.storage.directory).await?;
         let internal = |what| {
             move |error: Box<dyn std::error::Error + Send + Sync>| RunError::Internal { what, cause: error.to_string() }
         };

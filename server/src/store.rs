@@ -3,6 +3,7 @@
 //! The database is the only authority on a job, and all state in memory can be rebuilt from it.
 //! Queries keep to the common subset of SQLite and PostgreSQL.
 
+mod image;
 mod jobs;
 mod key_parts;
 mod outputs;
@@ -11,7 +12,8 @@ mod requests;
 mod usage;
 mod write;
 
-use crate::database::Database;
+use cloakwork_storage::Database;
+
 use programs::KnownPrograms;
 use requests::Requests;
 

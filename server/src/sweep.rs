@@ -3,6 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use cloakwork_keystore::{Holder, Keystore};
+use cloakwork_storage::Error;
 use futures_util::FutureExt as _;
 
 use crate::{clock, jobs::id, keys::KeyUses, limits::Limits, store::Store};
@@ -28,8 +29,8 @@ pub struct Sweeper {
 
 impl Sweeper {
     /// Releases pins that neither a live job nor a kept output needs. Call this before all other
-    /// work. The released pins include those of jobs that a killed process had admitted and never
-    /// stored.
+    /// work. The released pins include those of outputs that a worker handed in for a job that then
+    /// failed.
     pub async fn begin(&self) -> Result<(), cloakwork_keystore::Error> {
         match self.holders().await {
             Ok(holders) => self.keystore.retain_holders(&holders).await,
@@ -41,7 +42,7 @@ impl Sweeper {
     }
 
     /// All holders whose pins may still be needed.
-    async fn holders(&self) -> Result<Vec<Holder>, sqlx::Error> {
+    async fn holders(&self) -> Result<Vec<Holder>, Error> {
         let live = self.store.live_jobs().await?;
         // A worker may have handed in outputs of a job whose end did not become durable.
         let of_live = live.iter().flat_map(|job| [id::to_bytes(job.meta.id), id::output_holder(job.meta.id)]);

@@ -7,10 +7,11 @@ use std::{
 
 use bytes::{Buf as _, Bytes};
 use cloakwork_proto::v1;
+use cloakwork_retry::Pauses;
 use tokio::{runtime::Handle, sync::mpsc};
 use tonic::Status;
 
-use crate::{backoff::Backoff, connection::Client, failure::JobFailure};
+use crate::{connection::Client, failure::JobFailure};
 
 /// Reads blobs under one lease.
 #[derive(Clone)]
@@ -60,7 +61,7 @@ impl BlobReader {
     /// the receiver is dropped.
     async fn fetch(&self, digest: v1::Digest, sender: mpsc::Sender<Result<Bytes, Status>>) {
         let mut offset = 0;
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut attempts = 0;
         loop {
             let before = offset;
@@ -73,7 +74,7 @@ impl BlobReader {
                 let _ = sender.send(Err(status)).await;
                 return;
             }
-            backoff.wait().await;
+            tokio::time::sleep(pauses.next_pause()).await;
         }
     }
 

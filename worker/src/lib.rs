@@ -10,7 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod agent;
-mod backoff;
 mod blob;
 pub mod cli;
 mod connection;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cloakwork_params::{AnySet, KeyId, ObjectKind, SetId, envelope::Dimensions};
-use sqlx::{Row as _, sqlite::SqliteRow};
+use cloakwork_storage::{Batch, Row};
 
 use super::{Connection, from_sql, to_sql, uploads};
 use crate::{
@@ -24,13 +24,23 @@ pub(crate) struct BlobRow {
 /// Finds the blob, damaged or not. A digest of another size names another blob, which does not
 /// exist.
 pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<Option<BlobRow>, Error> {
-    let row = sqlx::query("SELECT * FROM blobs WHERE tenant = $1 AND digest = $2 AND size_bytes = $3")
+    let row = sql
+        .query("SELECT * FROM blobs WHERE tenant = $1 AND digest = $2 AND size_bytes = $3")
         .bind(tenant.as_str())
         .bind(&digest.blake3[..])
         .bind(to_sql(digest.size_bytes))
-        .fetch_optional(sql)
+        .optional()
         .await?;
     row.as_ref().map(read).transpose()
+}
+
+/// Finds the blob, or returns an error if it is missing or damaged.
+pub(crate) async fn good(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<BlobRow, Error> {
+    match find(sql, tenant, digest).await? {
+        None => Err(Error::BlobNotFound { digest: *digest }),
+        Some(blob) if blob.damaged => Err(Error::BlobDamaged { digest: *digest }),
+        Some(blob) => Ok(blob),
+    }
 }
 
 /// Finds the blob of this hash, damaged or not. The hash alone identifies a blob; a caller that
@@ -40,33 +50,35 @@ pub(crate) async fn named(
     tenant: &TenantId,
     blake3: &[u8; 32],
 ) -> Result<Option<BlobRow>, Error> {
-    let row = sqlx::query("SELECT * FROM blobs WHERE tenant = $1 AND digest = $2")
+    let row = sql
+        .query("SELECT * FROM blobs WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
         .bind(&blake3[..])
-        .fetch_optional(sql)
+        .optional()
         .await?;
     row.as_ref().map(read).transpose()
 }
 
 /// Finds the blobs that are parts of a key.
 pub(crate) async fn of_key(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<Vec<BlobRow>, Error> {
-    let rows = sqlx::query(
+    let rows = sql.query(
         "SELECT blobs.* FROM blobs JOIN key_parts ON key_parts.tenant = blobs.tenant AND key_parts.digest = blobs.digest
          WHERE key_parts.tenant = $1 AND key_parts.key_id = $2 ORDER BY blobs.digest",
     )
     .bind(tenant.as_str())
     .bind(&key.0[..])
-    .fetch_all(sql)
+    .all()
     .await?;
     rows.iter().map(read).collect()
 }
 
 /// Whether the tenant has a blob of this hash.
 pub(crate) async fn exists(sql: &mut Connection, tenant: &TenantId, blake3: &[u8; 32]) -> Result<bool, Error> {
-    let found = sqlx::query("SELECT 1 FROM blobs WHERE tenant = $1 AND digest = $2")
+    let found = sql
+        .query("SELECT 1 FROM blobs WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
         .bind(&blake3[..])
-        .fetch_optional(sql)
+        .optional()
         .await?;
     Ok(found.is_some())
 }
@@ -81,7 +93,7 @@ pub(crate) async fn insert(
     keep_until_ms: i64,
 ) -> Result<(), Error> {
     let is_key = verify::is_key(content.kind);
-    sqlx::query(
+    sql.query(
         "INSERT INTO blobs (tenant, digest, size_bytes, kind, set_id, key_id, count, degree_max, noise_level_max,
             is_key, damaged, created_ms, touched_ms, keep_until_ms, dimensions)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $11, $12, $13)",
@@ -89,17 +101,17 @@ pub(crate) async fn insert(
     .bind(tenant.as_str())
     .bind(&digest.blake3[..])
     .bind(to_sql(digest.size_bytes))
-    .bind(i64::from(content.kind.number()))
-    .bind(i64::from(content.set.id().0))
+    .bind(content.kind.number())
+    .bind(content.set.id().0)
     .bind(&content.key_id.0[..])
     .bind(to_sql(content.count))
-    .bind(i64::from(content.degree_max))
-    .bind(i64::from(content.noise_level_max))
-    .bind(i64::from(is_key))
+    .bind(content.degree_max)
+    .bind(content.noise_level_max)
+    .bind(is_key)
     .bind(now_ms)
     .bind(keep_until_ms)
     .bind(content.dimensions.map(u32::to_le_bytes).concat())
-    .execute(&mut *sql)
+    .execute()
     .await?;
     account(sql, tenant, to_sql(digest.size_bytes), is_key).await
 }
@@ -114,7 +126,7 @@ pub(crate) async fn remove(
     for statement in
         ["DELETE FROM blobs WHERE tenant = $1 AND digest = $2", "DELETE FROM pins WHERE tenant = $1 AND digest = $2"]
     {
-        sqlx::query(statement).bind(tenant.as_str()).bind(&digest.blake3[..]).execute(&mut *sql).await?;
+        sql.query(statement).bind(tenant.as_str()).bind(&digest.blake3[..]).execute().await?;
     }
     uploads::remove_finished(sql, &UploadId::of(tenant, digest)).await?;
     account(sql, tenant, -to_sql(digest.size_bytes), is_key).await
@@ -128,93 +140,107 @@ pub(crate) async fn renew(
     now_ms: i64,
     keep_until_ms: i64,
 ) -> Result<(), Error> {
-    sqlx::query("UPDATE blobs SET touched_ms = $3, keep_until_ms = $4, damaged = 0 WHERE tenant = $1 AND digest = $2")
+    sql.query("UPDATE blobs SET touched_ms = $3, keep_until_ms = $4, damaged = 0 WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
         .bind(&digest.blake3[..])
         .bind(now_ms)
         .bind(keep_until_ms)
-        .execute(sql)
+        .execute()
         .await?;
     Ok(())
 }
 
-/// Marks a blob as used now.
-pub(crate) async fn touch(sql: &mut Connection, tenant: &TenantId, digest: &Digest, now_ms: i64) -> Result<(), Error> {
-    sqlx::query("UPDATE blobs SET touched_ms = $3 WHERE tenant = $1 AND digest = $2")
+/// Adds to a batch that an undamaged blob is used now, and kept from eviction until
+/// `keep_until_ms`.
+pub(crate) fn keep(batch: &mut Batch, tenant: &TenantId, digest: &Digest, now_ms: i64, keep_until_ms: i64) {
+    batch
+        .push(
+            "UPDATE blobs SET touched_ms = $3, keep_until_ms = $4
+             WHERE tenant = $1 AND digest = $2 AND size_bytes = $5 AND damaged = 0",
+        )
         .bind(tenant.as_str())
         .bind(&digest.blake3[..])
         .bind(now_ms)
-        .execute(sql)
+        .bind(keep_until_ms)
+        .bind(to_sql(digest.size_bytes));
+}
+
+/// Marks a blob as used now.
+pub(crate) async fn touch(sql: &mut Connection, tenant: &TenantId, digest: &Digest, now_ms: i64) -> Result<(), Error> {
+    sql.query("UPDATE blobs SET touched_ms = $3 WHERE tenant = $1 AND digest = $2")
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .bind(now_ms)
+        .execute()
         .await?;
     Ok(())
 }
 
 /// Marks a blob as damaged.
 pub(crate) async fn condemn(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
-    sqlx::query("UPDATE blobs SET damaged = 1 WHERE tenant = $1 AND digest = $2")
+    sql.query("UPDATE blobs SET damaged = 1 WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
         .bind(&digest.blake3[..])
-        .execute(sql)
+        .execute()
         .await?;
     Ok(())
 }
 
 /// Number of bytes of all kinds that the tenant stores.
 pub(crate) async fn tenant_bytes(sql: &mut Connection, tenant: &TenantId) -> Result<u64, Error> {
-    let bytes: Option<i64> = sqlx::query_scalar("SELECT blob_bytes FROM usage WHERE tenant = $1")
-        .bind(tenant.as_str())
-        .fetch_optional(sql)
-        .await?;
-    Ok(from_sql(bytes.unwrap_or(0)))
+    let row = sql.query("SELECT blob_bytes FROM usage WHERE tenant = $1").bind(tenant.as_str()).optional().await?;
+    row.map_or(Ok(0), |row| Ok(from_sql(row.int("blob_bytes")?)))
 }
 
 /// Number of bytes of all ciphertexts, pinned or not. Cheap: reads one row for each tenant.
 pub(crate) async fn ciphertext_bytes(sql: &mut Connection) -> Result<u64, Error> {
-    let bytes: i64 = sqlx::query_scalar("SELECT CAST(COALESCE(SUM(ciphertext_bytes), 0) AS BIGINT) FROM usage")
-        .fetch_one(sql)
-        .await?;
-    Ok(from_sql(bytes))
+    let row = sql.query("SELECT CAST(COALESCE(SUM(ciphertext_bytes), 0) AS BIGINT) AS bytes FROM usage").one().await?;
+    Ok(from_sql(row.int("bytes")?))
 }
 
 /// Bytes of unpinned ciphertexts, by tenant. The query scans the blobs, so callers first check that
 /// the cheap sum exceeds the limit.
 pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_ms: i64) -> Result<BTreeMap<TenantId, u64>, Error> {
-    let rows: Vec<(String, i64)> = sqlx::query_as(
-        "SELECT tenant, CAST(SUM(size_bytes) AS BIGINT) FROM blobs WHERE is_key = 0 AND NOT EXISTS (
+    let rows = sql
+        .query(
+            "SELECT tenant, CAST(SUM(size_bytes) AS BIGINT) AS bytes FROM blobs WHERE is_key = 0 AND NOT EXISTS (
             SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
             AND (pins.until_ms IS NULL OR pins.until_ms > $1)) GROUP BY tenant",
-    )
-    .bind(now_ms)
-    .fetch_all(sql)
-    .await?;
-    rows.into_iter().map(|(tenant, bytes)| Ok((TenantId::new(&tenant)?, from_sql(bytes)))).collect()
+        )
+        .bind(now_ms)
+        .all()
+        .await?;
+    rows.iter().map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("bytes")?)))).collect()
 }
 
-/// The tenant's unpinned ciphertexts, least recently used first. `kept` selects those that are
-/// still kept from eviction; otherwise all others are returned.
+/// At most `most` of the tenant's unpinned ciphertexts, least recently used first. `kept` selects
+/// those that are still kept from eviction; otherwise all others are returned.
 pub(crate) async fn evictable(
     sql: &mut Connection,
     tenant: &TenantId,
     now_ms: i64,
     kept: bool,
+    most: u32,
 ) -> Result<Vec<Digest>, Error> {
-    let rows = sqlx::query(
-        "SELECT digest, size_bytes FROM blobs WHERE tenant = $1 AND is_key = 0 AND (keep_until_ms > $2) = $3
+    let rows = sql
+        .query(
+            "SELECT digest, size_bytes FROM blobs WHERE tenant = $1 AND is_key = 0 AND (keep_until_ms > $2) = $3
          AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
             AND (pins.until_ms IS NULL OR pins.until_ms > $2))
-         ORDER BY touched_ms LIMIT 256",
-    )
-    .bind(tenant.as_str())
-    .bind(now_ms)
-    .bind(kept)
-    .fetch_all(sql)
-    .await?;
+         ORDER BY touched_ms LIMIT $4",
+        )
+        .bind(tenant.as_str())
+        .bind(now_ms)
+        .bind(kept)
+        .bind(most)
+        .all()
+        .await?;
     rows.iter().map(digest).collect()
 }
 
 /// Adds `bytes`, which may be negative, to the tenant's sums.
 async fn account(sql: &mut Connection, tenant: &TenantId, bytes: i64, is_key: bool) -> Result<(), Error> {
-    sqlx::query(
+    sql.query(
         "INSERT INTO usage (tenant, blob_bytes, ciphertext_bytes) VALUES ($1, $2, $3)
          ON CONFLICT (tenant) DO UPDATE SET blob_bytes = usage.blob_bytes + $2,
             ciphertext_bytes = usage.ciphertext_bytes + $3",
@@ -222,49 +248,40 @@ async fn account(sql: &mut Connection, tenant: &TenantId, bytes: i64, is_key: bo
     .bind(tenant.as_str())
     .bind(bytes)
     .bind(if is_key { 0 } else { bytes })
-    .execute(sql)
+    .execute()
     .await?;
     Ok(())
 }
 
-fn read(row: &SqliteRow) -> Result<BlobRow, Error> {
-    let small = |column: &str| -> Result<u32, Error> {
-        let value: i64 = row.try_get(column)?;
-        u32::try_from(value).map_err(|_| damaged(column, value))
-    };
-    let number = |column: &str| -> Result<u16, Error> {
-        let value: i64 = row.try_get(column)?;
-        u16::try_from(value).map_err(|_| damaged(column, value))
-    };
-    let (kind, set) = (number("kind")?, number("set_id")?);
+fn read(row: &Row) -> Result<BlobRow, Error> {
+    let (kind, set) = (row.small("kind")?, row.small("set_id")?);
     Ok(BlobRow {
         digest: digest(row)?,
         content: Content {
             kind: ObjectKind::from_number(kind).ok_or_else(|| damaged("kind", kind.into()))?,
             set: AnySet::find(SetId(set)).ok_or_else(|| damaged("set_id", set.into()))?,
-            key_id: KeyId(super::fixed(row, "key_id")?),
+            key_id: KeyId(row.array("key_id")?),
             dimensions: dimensions(row)?,
-            count: from_sql(row.try_get("count")?),
-            degree_max: small("degree_max")?,
-            noise_level_max: small("noise_level_max")?,
+            count: from_sql(row.int("count")?),
+            degree_max: row.small("degree_max")?,
+            noise_level_max: row.small("noise_level_max")?,
         },
-        damaged: row.try_get::<i64, _>("damaged")? != 0,
-        created_ms: row.try_get("created_ms")?,
-        touched_ms: row.try_get("touched_ms")?,
+        damaged: row.flag("damaged")?,
+        created_ms: row.int("created_ms")?,
+        touched_ms: row.int("touched_ms")?,
     })
 }
 
 /// Reads the dimensions. Rows of earlier schema versions have none, and read as zeros.
-fn dimensions(row: &SqliteRow) -> Result<Dimensions, Error> {
-    let bytes: Option<Vec<u8>> = row.try_get("dimensions")?;
-    let bytes = bytes.unwrap_or_else(|| vec![0; size_of::<Dimensions>()]);
+fn dimensions(row: &Row) -> Result<Dimensions, Error> {
+    let bytes = row.bytes_or_null("dimensions")?.unwrap_or(&[0; size_of::<Dimensions>()]);
     let (words, rest) = bytes.as_chunks();
     let words: Result<Dimensions, _> = words.iter().copied().map(u32::from_le_bytes).collect::<Vec<_>>().try_into();
     words.ok().filter(|_| rest.is_empty()).ok_or_else(|| damaged("length of dimensions", bytes.len() as i64))
 }
 
-fn digest(row: &SqliteRow) -> Result<Digest, Error> {
-    Ok(Digest { blake3: super::fixed(row, "digest")?, size_bytes: from_sql(row.try_get("size_bytes")?) })
+fn digest(row: &Row) -> Result<Digest, Error> {
+    Ok(Digest { blake3: row.array("digest")?, size_bytes: from_sql(row.int("size_bytes")?) })
 }
 
 fn damaged(column: &str, value: i64) -> Error {

@@ -1,7 +1,7 @@
 //! Rows of keys and of their parts.
 
 use cloakwork_params::KeyId;
-use sqlx::{Row as _, sqlite::SqliteRow};
+use cloakwork_storage::Row;
 
 use super::{Connection, from_sql};
 use crate::{Digest, Error, TenantId};
@@ -16,10 +16,11 @@ pub(crate) struct KeyRow {
 
 /// Finds the tenant's key of this id.
 pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<Option<KeyRow>, Error> {
-    let row = sqlx::query("SELECT * FROM keys WHERE tenant = $1 AND key_id = $2")
+    let row = sql
+        .query("SELECT * FROM keys WHERE tenant = $1 AND key_id = $2")
         .bind(tenant.as_str())
         .bind(&key.0[..])
-        .fetch_optional(sql)
+        .optional()
         .await?;
     row.as_ref().map(read).transpose()
 }
@@ -33,29 +34,29 @@ pub(crate) async fn page(
 ) -> Result<Vec<KeyRow>, Error> {
     // The empty string sorts before every id.
     let after = after.map_or(Vec::new(), |key| key.0.to_vec());
-    let rows = sqlx::query("SELECT * FROM keys WHERE tenant = $1 AND key_id > $2 ORDER BY key_id LIMIT $3")
+    let rows = sql
+        .query("SELECT * FROM keys WHERE tenant = $1 AND key_id > $2 ORDER BY key_id LIMIT $3")
         .bind(tenant.as_str())
         .bind(after)
-        .bind(i64::from(limit))
-        .fetch_all(sql)
+        .bind(limit)
+        .all()
         .await?;
     rows.iter().map(read).collect()
 }
 
 /// Number of the tenant's keys.
 pub(crate) async fn count(sql: &mut Connection, tenant: &TenantId) -> Result<u64, Error> {
-    let count: i64 =
-        sqlx::query_scalar("SELECT COUNT(*) FROM keys WHERE tenant = $1").bind(tenant.as_str()).fetch_one(sql).await?;
-    Ok(from_sql(count))
+    let row = sql.query("SELECT COUNT(*) AS keys FROM keys WHERE tenant = $1").bind(tenant.as_str()).one().await?;
+    Ok(from_sql(row.int("keys")?))
 }
 
 /// Adds a key without parts.
 pub(crate) async fn insert(sql: &mut Connection, tenant: &TenantId, key: KeyId, now_ms: i64) -> Result<(), Error> {
-    sqlx::query("INSERT INTO keys (tenant, key_id, deleting, created_ms) VALUES ($1, $2, 0, $3)")
+    sql.query("INSERT INTO keys (tenant, key_id, deleting, created_ms) VALUES ($1, $2, 0, $3)")
         .bind(tenant.as_str())
         .bind(&key.0[..])
         .bind(now_ms)
-        .execute(sql)
+        .execute()
         .await?;
     Ok(())
 }
@@ -67,44 +68,42 @@ pub(crate) async fn insert_part(
     key: KeyId,
     digest: &Digest,
 ) -> Result<(), Error> {
-    sqlx::query(
+    sql.query(
         "INSERT INTO key_parts (tenant, key_id, digest) VALUES ($1, $2, $3) ON CONFLICT (tenant, digest) DO NOTHING",
     )
     .bind(tenant.as_str())
     .bind(&key.0[..])
     .bind(&digest.blake3[..])
-    .execute(sql)
+    .execute()
     .await?;
     Ok(())
 }
 
 /// Whether the blob is a part of a key.
 pub(crate) async fn has_part(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<bool, Error> {
-    let found = sqlx::query("SELECT 1 FROM key_parts WHERE tenant = $1 AND digest = $2")
+    let found = sql
+        .query("SELECT 1 FROM key_parts WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
         .bind(&digest.blake3[..])
-        .fetch_optional(sql)
+        .optional()
         .await?;
     Ok(found.is_some())
 }
 
 /// Marks a key as being deleted.
 pub(crate) async fn start_deleting(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<(), Error> {
-    sqlx::query("UPDATE keys SET deleting = 1 WHERE tenant = $1 AND key_id = $2")
+    sql.query("UPDATE keys SET deleting = 1 WHERE tenant = $1 AND key_id = $2")
         .bind(tenant.as_str())
         .bind(&key.0[..])
-        .execute(sql)
+        .execute()
         .await?;
     Ok(())
 }
 
 /// Keys of all tenants that are being deleted and still have rows, at most `limit`.
 pub(crate) async fn deleting(sql: &mut Connection, limit: u32) -> Result<Vec<(TenantId, KeyId)>, Error> {
-    let rows = sqlx::query("SELECT tenant, key_id FROM keys WHERE deleting = 1 LIMIT $1")
-        .bind(i64::from(limit))
-        .fetch_all(sql)
-        .await?;
-    let name = |row: &SqliteRow| Ok((TenantId::new(row.try_get("tenant")?)?, KeyId(super::fixed(row, "key_id")?)));
+    let rows = sql.query("SELECT tenant, key_id FROM keys WHERE deleting = 1 LIMIT $1").bind(limit).all().await?;
+    let name = |row: &Row| Ok((TenantId::new(row.text("tenant")?)?, KeyId(row.array("key_id")?)));
     rows.iter().map(name).collect()
 }
 
@@ -114,15 +113,15 @@ pub(crate) async fn remove(sql: &mut Connection, tenant: &TenantId, key: KeyId) 
         "DELETE FROM key_parts WHERE tenant = $1 AND key_id = $2",
         "DELETE FROM keys WHERE tenant = $1 AND key_id = $2",
     ] {
-        sqlx::query(statement).bind(tenant.as_str()).bind(&key.0[..]).execute(&mut *sql).await?;
+        sql.query(statement).bind(tenant.as_str()).bind(&key.0[..]).execute().await?;
     }
     Ok(())
 }
 
-fn read(row: &SqliteRow) -> Result<KeyRow, Error> {
+fn read(row: &Row) -> Result<KeyRow, Error> {
     Ok(KeyRow {
-        key_id: KeyId(super::fixed(row, "key_id")?),
-        deleting: row.try_get::<i64, _>("deleting")? != 0,
-        created_ms: row.try_get("created_ms")?,
+        key_id: KeyId(row.array("key_id")?),
+        deleting: row.flag("deleting")?,
+        created_ms: row.int("created_ms")?,
     })
 }

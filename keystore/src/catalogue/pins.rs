@@ -1,7 +1,13 @@
 //! Rows of pins.
 
+use cloakwork_storage::Batch;
+
 use super::Connection;
 use crate::{Digest, Error, Holder, TenantId};
+
+const PUT: &str = "INSERT INTO pins (tenant, digest, holder, until_ms) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (tenant, digest, holder) DO UPDATE SET until_ms = $4";
+const RELEASE: &str = "DELETE FROM pins WHERE holder = $1";
 
 /// Adds a pin, or changes the expiry of an existing pin.
 pub(crate) async fn put(
@@ -11,17 +17,13 @@ pub(crate) async fn put(
     holder: &Holder,
     until_ms: Option<i64>,
 ) -> Result<(), Error> {
-    sqlx::query(
-        "INSERT INTO pins (tenant, digest, holder, until_ms) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (tenant, digest, holder) DO UPDATE SET until_ms = $4",
-    )
-    .bind(tenant.as_str())
-    .bind(&digest.blake3[..])
-    .bind(&holder[..])
-    .bind(until_ms)
-    .execute(sql)
-    .await?;
+    sql.query(PUT).bind(tenant.as_str()).bind(&digest.blake3[..]).bind(&holder[..]).bind(until_ms).execute().await?;
     Ok(())
+}
+
+/// Does the same as a part of a batch.
+pub(crate) fn add(batch: &mut Batch, tenant: &str, blake3: &[u8; 32], holder: &Holder, until_ms: Option<i64>) {
+    batch.push(PUT).bind(tenant).bind(*blake3).bind(*holder).bind(until_ms);
 }
 
 /// Whether any holder pins the blob.
@@ -31,44 +33,49 @@ pub(crate) async fn pinned(
     digest: &Digest,
     now_ms: i64,
 ) -> Result<bool, Error> {
-    let found = sqlx::query(
-        "SELECT 1 FROM pins WHERE tenant = $1 AND digest = $2 AND (until_ms IS NULL OR until_ms > $3) LIMIT 1",
-    )
-    .bind(tenant.as_str())
-    .bind(&digest.blake3[..])
-    .bind(now_ms)
-    .fetch_optional(sql)
-    .await?;
+    let found = sql
+        .query("SELECT 1 FROM pins WHERE tenant = $1 AND digest = $2 AND (until_ms IS NULL OR until_ms > $3) LIMIT 1")
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .bind(now_ms)
+        .optional()
+        .await?;
     Ok(found.is_some())
 }
 
 /// Whether the holder has any pin.
 pub(crate) async fn holds_any(sql: &mut Connection, holder: &Holder) -> Result<bool, Error> {
-    let found =
-        sqlx::query("SELECT 1 FROM pins WHERE holder = $1 LIMIT 1").bind(&holder[..]).fetch_optional(sql).await?;
+    let found = sql.query("SELECT 1 FROM pins WHERE holder = $1 LIMIT 1").bind(&holder[..]).optional().await?;
     Ok(found.is_some())
 }
 
 /// Removes all pins of a holder.
 pub(crate) async fn release(sql: &mut Connection, holder: &[u8]) -> Result<(), Error> {
-    sqlx::query("DELETE FROM pins WHERE holder = $1").bind(holder).execute(sql).await?;
+    sql.query(RELEASE).bind(holder).execute().await?;
     Ok(())
+}
+
+/// Does the same as a part of a batch.
+pub(crate) fn release_in(batch: &mut Batch, holder: &Holder) {
+    batch.push(RELEASE).bind(*holder);
 }
 
 /// All holders of pins.
 pub(crate) async fn holders(sql: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
-    Ok(sqlx::query_scalar("SELECT DISTINCT holder FROM pins").fetch_all(sql).await?)
+    let rows = sql.query("SELECT DISTINCT holder FROM pins").all().await?;
+    rows.iter().map(|row| Ok(row.bytes("holder")?.to_vec())).collect()
 }
 
 /// Removes at most `most` expired pins, and returns the number removed.
 pub(crate) async fn expire(sql: &mut Connection, now_ms: i64, most: u32) -> Result<u64, Error> {
-    let expired = sqlx::query(
-        "DELETE FROM pins WHERE (tenant, digest, holder) IN (
+    let expired = sql
+        .query(
+            "DELETE FROM pins WHERE (tenant, digest, holder) IN (
             SELECT tenant, digest, holder FROM pins WHERE until_ms <= $1 LIMIT $2)",
-    )
-    .bind(now_ms)
-    .bind(i64::from(most))
-    .execute(sql)
-    .await?;
-    Ok(expired.rows_affected())
+        )
+        .bind(now_ms)
+        .bind(most)
+        .execute()
+        .await?;
+    Ok(expired)
 }

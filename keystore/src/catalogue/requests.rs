@@ -15,51 +15,55 @@ pub(crate) async fn claim(
     now_ms: i64,
     most: u32,
 ) -> Result<(), Error> {
-    let inserted = sqlx::query(
-        "INSERT INTO requests (tenant, request_id, content, created_ms) VALUES ($1, $2, $3, $4)
+    let inserted = sql
+        .query(
+            "INSERT INTO requests (tenant, request_id, content, created_ms) VALUES ($1, $2, $3, $4)
          ON CONFLICT (tenant, request_id) DO NOTHING",
-    )
-    .bind(tenant.as_str())
-    .bind(&id[..])
-    .bind(&content.as_bytes()[..])
-    .bind(now_ms)
-    .execute(&mut *sql)
-    .await?;
-    if inserted.rows_affected() > 0 {
-        return forget_oldest(sql, tenant, most).await;
-    }
-    let known: Vec<u8> = sqlx::query_scalar("SELECT content FROM requests WHERE tenant = $1 AND request_id = $2")
+        )
         .bind(tenant.as_str())
         .bind(&id[..])
-        .fetch_one(sql)
+        .bind(&content.as_bytes()[..])
+        .bind(now_ms)
+        .execute()
         .await?;
-    if known == content.as_bytes() { Ok(()) } else { Err(Error::RequestIdReused) }
+    if inserted > 0 {
+        return forget_oldest(sql, tenant, most).await;
+    }
+    let known = sql
+        .query("SELECT content FROM requests WHERE tenant = $1 AND request_id = $2")
+        .bind(tenant.as_str())
+        .bind(&id[..])
+        .one()
+        .await?;
+    if known.bytes("content")? == content.as_bytes() { Ok(()) } else { Err(Error::RequestIdReused) }
 }
 
 /// Forgets the oldest ids beyond `most`. A batch limit keeps the transaction short if there are far
 /// too many.
 async fn forget_oldest(sql: &mut Connection, tenant: &TenantId, most: u32) -> Result<(), Error> {
-    sqlx::query(
+    sql.query(
         "DELETE FROM requests WHERE (tenant, request_id) IN (
             SELECT tenant, request_id FROM requests WHERE tenant = $1 ORDER BY created_ms
-            LIMIT (SELECT MIN(MAX(requests - $2, 0), 256) FROM request_counts WHERE tenant = $1))",
+            LIMIT (SELECT CASE WHEN requests <= $2 THEN 0 WHEN requests - $2 < 256 THEN requests - $2 ELSE 256 END
+                FROM request_counts WHERE tenant = $1))",
     )
     .bind(tenant.as_str())
-    .bind(i64::from(most))
-    .execute(sql)
+    .bind(most)
+    .execute()
     .await?;
     Ok(())
 }
 
 /// Forgets at most `most` ids from before a time, and returns the number forgotten.
 pub(crate) async fn forget(sql: &mut Connection, before_ms: i64, most: u32) -> Result<u64, Error> {
-    let forgotten = sqlx::query(
-        "DELETE FROM requests WHERE (tenant, request_id) IN (
+    let forgotten = sql
+        .query(
+            "DELETE FROM requests WHERE (tenant, request_id) IN (
             SELECT tenant, request_id FROM requests WHERE created_ms < $1 LIMIT $2)",
-    )
-    .bind(before_ms)
-    .bind(i64::from(most))
-    .execute(sql)
-    .await?;
-    Ok(forgotten.rows_affected())
+        )
+        .bind(before_ms)
+        .bind(most)
+        .execute()
+        .await?;
+    Ok(forgotten)
 }

@@ -1,6 +1,6 @@
 //! Rows of uploads.
 
-use sqlx::{Row as _, sqlite::SqliteRow};
+use cloakwork_storage::Row;
 
 use super::{Connection, from_sql, to_sql};
 use crate::{Digest, Error, TenantId, UploadId};
@@ -20,10 +20,11 @@ pub(crate) struct UploadRow {
 
 /// Finds the tenant's upload of this id.
 pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, id: &UploadId) -> Result<Option<UploadRow>, Error> {
-    let row = sqlx::query("SELECT * FROM uploads WHERE id = $1 AND tenant = $2")
+    let row = sql
+        .query("SELECT * FROM uploads WHERE id = $1 AND tenant = $2")
         .bind(id.as_str())
         .bind(tenant.as_str())
-        .fetch_optional(sql)
+        .optional()
         .await?;
     row.as_ref().map(read).transpose()
 }
@@ -31,7 +32,7 @@ pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, id: &UploadId)
 /// Adds the upload, or updates the state and the expiry of an existing upload. An open upload of a
 /// result stays an upload of a result, because a client must not abort a worker's result.
 pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), Error> {
-    sqlx::query(
+    sql.query(
         "INSERT INTO uploads (id, tenant, digest, size_bytes, complete, expires_ms, result)
          VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (id) DO UPDATE SET complete = $5, expires_ms = $6,
@@ -41,10 +42,10 @@ pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), 
     .bind(upload.tenant.as_str())
     .bind(&upload.digest.blake3[..])
     .bind(to_sql(upload.digest.size_bytes))
-    .bind(i64::from(upload.complete))
+    .bind(upload.complete)
     .bind(upload.expires_ms)
-    .bind(i64::from(upload.result))
-    .execute(sql)
+    .bind(upload.result)
+    .execute()
     .await?;
     Ok(())
 }
@@ -57,86 +58,90 @@ pub(crate) async fn page(
     after: Option<&UploadId>,
     most: u32,
 ) -> Result<Vec<UploadRow>, Error> {
-    let rows = sqlx::query(
-        "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result = 0 AND id > $2 ORDER BY id LIMIT $3",
-    )
-    .bind(tenant.as_str())
-    // The empty string sorts before every id.
-    .bind(after.map_or("", UploadId::as_str))
-    .bind(i64::from(most))
-    .fetch_all(sql)
-    .await?;
+    let rows = sql
+        .query(
+            "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result = 0 AND id > $2 ORDER BY id LIMIT $3",
+        )
+        .bind(tenant.as_str())
+        // The empty string sorts before every id.
+        .bind(after.map_or("", UploadId::as_str))
+        .bind(most)
+        .all()
+        .await?;
     rows.iter().map(read).collect()
 }
 
 /// Removes the tenant's upload of this id if it is open and carries no result. Returns whether a
 /// row was removed.
 pub(crate) async fn remove_open(sql: &mut Connection, tenant: &TenantId, id: &UploadId) -> Result<bool, Error> {
-    let removed = sqlx::query("DELETE FROM uploads WHERE id = $1 AND tenant = $2 AND complete = 0 AND result = 0")
+    let removed = sql
+        .query("DELETE FROM uploads WHERE id = $1 AND tenant = $2 AND complete = 0 AND result = 0")
         .bind(id.as_str())
         .bind(tenant.as_str())
-        .execute(sql)
+        .execute()
         .await?;
-    Ok(removed.rows_affected() > 0)
+    Ok(removed > 0)
 }
 
 /// Removes an upload.
 pub(crate) async fn remove(sql: &mut Connection, id: &UploadId) -> Result<(), Error> {
-    sqlx::query("DELETE FROM uploads WHERE id = $1").bind(id.as_str()).execute(sql).await?;
+    sql.query("DELETE FROM uploads WHERE id = $1").bind(id.as_str()).execute().await?;
     Ok(())
 }
 
 /// Removes an upload if it has expired, and returns whether a row was removed.
 pub(crate) async fn remove_expired(sql: &mut Connection, id: &UploadId, now_ms: i64) -> Result<bool, Error> {
-    let removed = sqlx::query("DELETE FROM uploads WHERE id = $1 AND expires_ms <= $2")
+    let removed = sql
+        .query("DELETE FROM uploads WHERE id = $1 AND expires_ms <= $2")
         .bind(id.as_str())
         .bind(now_ms)
-        .execute(sql)
+        .execute()
         .await?;
-    Ok(removed.rows_affected() > 0)
+    Ok(removed > 0)
 }
 
 /// Extends the expiry of an open upload that had a writer until now.
 pub(crate) async fn renew(sql: &mut Connection, id: &UploadId, expires_ms: i64) -> Result<(), Error> {
-    sqlx::query("UPDATE uploads SET expires_ms = $2 WHERE id = $1 AND complete = 0")
+    sql.query("UPDATE uploads SET expires_ms = $2 WHERE id = $1 AND complete = 0")
         .bind(id.as_str())
         .bind(expires_ms)
-        .execute(sql)
+        .execute()
         .await?;
     Ok(())
 }
 
 /// Removes an upload if it is complete.
 pub(crate) async fn remove_finished(sql: &mut Connection, id: &UploadId) -> Result<(), Error> {
-    sqlx::query("DELETE FROM uploads WHERE id = $1 AND complete = 1").bind(id.as_str()).execute(sql).await?;
+    sql.query("DELETE FROM uploads WHERE id = $1 AND complete = 1").bind(id.as_str()).execute().await?;
     Ok(())
 }
 
 /// Number of open uploads of the tenant's clients and of all clients, and the announced bytes of
 /// the tenant's open uploads. Uploads of results do not count as uploads, but their bytes count.
 pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64, u64, u64), Error> {
-    let total: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM uploads WHERE complete = 0 AND result = 0")
-        .fetch_one(&mut *sql)
+    let total = sql.query("SELECT COUNT(*) AS uploads FROM uploads WHERE complete = 0 AND result = 0").one().await?;
+    let own = sql
+        .query(
+            "SELECT CAST(COALESCE(SUM(1 - result), 0) AS BIGINT) AS uploads,
+                CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) AS bytes
+             FROM uploads WHERE tenant = $1 AND complete = 0",
+        )
+        .bind(tenant.as_str())
+        .one()
         .await?;
-    let (mine, bytes): (i64, i64) = sqlx::query_as(
-        "SELECT CAST(COALESCE(SUM(1 - result), 0) AS BIGINT), CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT)
-         FROM uploads WHERE tenant = $1 AND complete = 0",
-    )
-    .bind(tenant.as_str())
-    .fetch_one(sql)
-    .await?;
-    Ok((from_sql(mine), from_sql(total), from_sql(bytes)))
+    Ok((from_sql(own.int("uploads")?), from_sql(total.int("uploads")?), from_sql(own.int("bytes")?)))
 }
 
 /// The tenant whose clients have the most open uploads, and the number of these uploads.
 pub(crate) async fn largest(sql: &mut Connection) -> Result<Option<(TenantId, u64)>, Error> {
-    let row: Option<(String, i64)> = sqlx::query_as(
-        "SELECT tenant, COUNT(*) FROM uploads WHERE complete = 0 AND result = 0
-         GROUP BY tenant ORDER BY COUNT(*) DESC, tenant LIMIT 1",
-    )
-    .fetch_optional(sql)
-    .await?;
-    row.map(|(tenant, open)| Ok((TenantId::new(&tenant)?, from_sql(open)))).transpose()
+    let row = sql
+        .query(
+            "SELECT tenant, COUNT(*) AS uploads FROM uploads WHERE complete = 0 AND result = 0
+             GROUP BY tenant ORDER BY COUNT(*) DESC, tenant LIMIT 1",
+        )
+        .optional()
+        .await?;
+    row.map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("uploads")?)))).transpose()
 }
 
 /// The tenant's open uploads that expire by `until_ms`, earliest first. `results` includes uploads
@@ -147,35 +152,37 @@ pub(crate) async fn silent(
     results: bool,
     until_ms: i64,
 ) -> Result<Vec<UploadRow>, Error> {
-    let rows = sqlx::query(
-        "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result <= $2 AND expires_ms <= $3
+    let rows = sql
+        .query(
+            "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result <= $2 AND expires_ms <= $3
          ORDER BY expires_ms",
-    )
-    .bind(tenant.as_str())
-    .bind(i64::from(results))
-    .bind(until_ms)
-    .fetch_all(sql)
-    .await?;
+        )
+        .bind(tenant.as_str())
+        .bind(results)
+        .bind(until_ms)
+        .all()
+        .await?;
     rows.iter().map(read).collect()
 }
 
 /// At most `most` expired uploads, open or complete, earliest first.
 pub(crate) async fn expired(sql: &mut Connection, now_ms: i64, most: u32) -> Result<Vec<UploadRow>, Error> {
-    let rows = sqlx::query("SELECT * FROM uploads WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2")
+    let rows = sql
+        .query("SELECT * FROM uploads WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2")
         .bind(now_ms)
-        .bind(i64::from(most))
-        .fetch_all(sql)
+        .bind(most)
+        .all()
         .await?;
     rows.iter().map(read).collect()
 }
 
-fn read(row: &SqliteRow) -> Result<UploadRow, Error> {
+fn read(row: &Row) -> Result<UploadRow, Error> {
     Ok(UploadRow {
-        id: UploadId::parse(row.try_get("id")?)?,
-        tenant: TenantId::new(row.try_get("tenant")?)?,
-        digest: Digest { blake3: super::fixed(row, "digest")?, size_bytes: from_sql(row.try_get("size_bytes")?) },
-        complete: row.try_get::<i64, _>("complete")? != 0,
-        result: row.try_get::<i64, _>("result")? != 0,
-        expires_ms: row.try_get("expires_ms")?,
+        id: UploadId::parse(row.text("id")?)?,
+        tenant: TenantId::new(row.text("tenant")?)?,
+        digest: Digest { blake3: row.array("digest")?, size_bytes: from_sql(row.int("size_bytes")?) },
+        complete: row.flag("complete")?,
+        result: row.flag("result")?,
+        expires_ms: row.int("expires_ms")?,
     })
 }

@@ -9,11 +9,12 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use cloakwork_storage::private;
 use futures_util::stream;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
 use super::{ByteStream, READ_CHUNK_BYTES};
-use crate::{Error, private};
+use crate::Error;
 
 /// A directory of blobs. A blob appears in it by a rename, and is never written to afterwards.
 #[derive(Debug)]

@@ -39,7 +39,7 @@ impl Keystore {
     }
 
     async fn remove_aborted(&self, tenant: &TenantId, id: &UploadId) -> Result<(), Error> {
-        let mut tx = self.database().write().await?;
+        let mut tx = self.write(tenant).await?;
         // A writer that had received its last bytes may have completed the upload before its turn
         // ended.
         let removed = uploads::remove_open(&mut tx, tenant, id).await?;

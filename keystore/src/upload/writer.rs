@@ -182,7 +182,7 @@ async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver, abor
             }
             // Sending again can repair damage in transit and nothing else.
             if error.condemns() && !matches!(error, Error::DigestMismatch { .. }) {
-                let mut tx = keystore.database().write().await?;
+                let mut tx = keystore.write(&upload.tenant).await?;
                 uploads::remove(&mut tx, &upload.id).await?;
                 tx.commit().await?;
             }

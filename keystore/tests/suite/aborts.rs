@@ -99,12 +99,12 @@ async fn an_abort_works_after_a_restart(home: Home) {
     let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("a seat");
     writer.write(bytes.slice(..5000)).await.expect("well formed");
     writer.pause().await.expect("kept");
-    keystore.close().await;
+    home.close().await;
     let keystore = home.open().await;
     assert_eq!(names(&keystore).await, std::slice::from_ref(&upload.id));
     abort(&keystore, &tenant(), &upload.id).await;
     assert!(home.staged_files().is_empty());
-    keystore.close().await;
+    home.close().await;
     let keystore = home.open().await;
     assert_eq!(names(&keystore).await, []);
     assert_eq!(keystore.upload(&tenant(), &upload.id).await.expect_err("gone").kind(), "UploadNotFound");

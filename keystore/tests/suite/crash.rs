@@ -30,7 +30,8 @@ async fn child_that_uploads() {
     home.limits.window_bytes = WINDOW_BYTES;
     let mut options = home.options(root.as_ref());
     options.store = cloakwork_keystore::StoreOptions::Local(std::path::Path::new(&root).join("blobs"));
-    let keystore = cloakwork_keystore::Keystore::open(options).await.expect("it opens");
+    let database = crate::home::database(root.as_ref()).await;
+    let keystore = cloakwork_keystore::Keystore::open(options, &database).await.expect("it opens");
     let bytes = blob();
     let upload = keystore.begin_upload(&tenant(), &[9; 16], &Digest::of(&bytes)).await.expect("opened");
     let mut writer = keystore.append(&tenant(), &upload.id, upload.committed_bytes).await.expect("opened");
@@ -60,7 +61,7 @@ async fn kill_9_costs_at_most_a_chunk_and_the_window() {
         assert!(lost <= u64::from(WINDOW_BYTES) + CHUNK_BYTES as u64, "{lost} bytes of {sent} were lost");
         assert!(!upload.complete);
         kills += 1;
-        keystore.close().await;
+        home.close().await;
     }
     assert_eq!(kills, 4);
     let keystore = home.open().await;

@@ -60,7 +60,7 @@ async fn a_full_disk_stops_only_uploads() {
     assert!(upload.committed_bytes > 1_000_000, "{}", upload.committed_bytes);
     let blob = home.upload(&keystore, &large).await.expect("fits now");
     assert_eq!(read(&keystore, &blob.digest, 0).await.expect("there"), large);
-    keystore.close().await;
+    home.close().await;
 }
 
 fn fill(path: &Path) {

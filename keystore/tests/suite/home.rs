@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -11,8 +11,10 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use cloakwork_keystore::{
-    BlobInfo, Clock, Digest, Error, Keystore, Limits, Options, RequestId, S3Options, StoreOptions, TenantId, UploadInfo,
+    BlobInfo, Clock, Digest, Error, Keystore, Limits, Options, RequestId, S3Options, SCHEMA, StoreOptions, TenantId,
+    UploadInfo,
 };
+use cloakwork_storage::Database;
 use futures_util::TryStreamExt;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -36,6 +38,8 @@ pub(crate) struct Home {
     ahead_s: Arc<AtomicU64>,
     requests: AtomicU64,
     gate: Gate,
+    /// The database of the keystore that was opened last.
+    opened: Mutex<Option<Database>>,
 }
 
 /// Holds back calls of some kinds in the S3 server of a home.
@@ -74,6 +78,11 @@ impl S3Access for Gate {
         self.closed.subscribe().wait_for(|closed| !closed.contains(&call)).await.expect("the gate is there");
         Ok(())
     }
+}
+
+/// Opens the database of a home at `root`.
+pub(crate) async fn database(root: &Path) -> Database {
+    Database::open(&root.join("catalogue.db"), &[SCHEMA], 4).await.expect("it opens")
 }
 
 impl Home {
@@ -128,12 +137,33 @@ impl Home {
     fn new(directory: tempfile::TempDir, store: StoreOptions, bytes_at: PathBuf) -> Self {
         let limits = limits();
         let ahead_s = Arc::default();
-        let (requests, gate) = (AtomicU64::new(1), Gate::default());
-        Self { directory, store, bytes_at, limits, allow_weak_sets: true, ahead_s, requests, gate }
+        let (requests, gate, opened) = (AtomicU64::new(1), Gate::default(), Mutex::default());
+        Self { directory, store, bytes_at, limits, allow_weak_sets: true, ahead_s, requests, gate, opened }
     }
 
     pub(crate) async fn open(&self) -> Keystore {
-        Keystore::open(self.options(self.directory.path())).await.expect("it opens")
+        self.open_on(&self.database().await).await
+    }
+
+    /// Opens a keystore on an open database.
+    pub(crate) async fn open_on(&self, database: &Database) -> Keystore {
+        *self.opened.lock().expect("no panic") = Some(database.clone());
+        Keystore::open(self.options(self.directory.path()), database).await.expect("it opens")
+    }
+
+    /// Opens the home's database.
+    pub(crate) async fn database(&self) -> Database {
+        database(self.directory.path()).await
+    }
+
+    /// The database of the keystore that was opened last.
+    pub(crate) fn opened(&self) -> Database {
+        self.opened.lock().expect("no panic").clone().expect("an open database")
+    }
+
+    /// Closes the database of the keystore that was opened last.
+    pub(crate) async fn close(&self) {
+        self.opened().close().await;
     }
 
     pub(crate) fn options(&self, root: &Path) -> Options {
@@ -141,7 +171,6 @@ impl Home {
         Options {
             staging: root.join("staging"),
             store: self.store.clone(),
-            catalogue: root.join("catalogue.db"),
             allow_weak_sets: self.allow_weak_sets,
             limits: self.limits.clone(),
             clock: Clock::from_fn(move || SystemTime::now() + Duration::from_secs(ahead_s.load(Ordering::SeqCst))),

@@ -24,7 +24,6 @@ macro_rules! on_both_stores {
 mod aborts;
 mod crash;
 mod damage;
-mod database;
 mod full;
 mod home;
 mod keys;

@@ -1,26 +1,21 @@
-//! Catalogues of earlier versions, opened by this one.
+//! Catalogues of earlier versions, moved into a database by this one.
 //!
-//! `tests/schema/v{N}.sql` has the rows of a catalogue in use, for that version of the schema and
-//! for later versions until the next file. A new migration alone needs no file. If a migration
-//! makes a table, its version needs a file as soon as another migration follows.
+//! Earlier versions of the server kept the catalogue in a file of its own. `tests/schema/v{N}.sql`
+//! has the rows of a catalogue in use, for that version of the schema and for later versions until
+//! the next file. A new migration alone needs no file. If a migration makes a table, its version
+//! needs a file as soon as another migration follows.
 
 use std::path::{Path, PathBuf};
 
-use cloakwork_keystore::{Digest, Error, KeyState, Keystore, UploadId, database::Database};
+use cloakwork_keystore::{Digest, Error, KeyState, Keystore, SCHEMA, UploadId, absorb};
 use cloakwork_params::KeyId;
-use sqlx::{AssertSqlSafe, SqlitePool, migrate::Migrator, sqlite::SqliteConnectOptions};
+use cloakwork_storage::{Connection, Database, OpenError, Row, Rows, Schema};
 
 use crate::home::{Home, other_tenant, tenant};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
-
-fn latest() -> i64 {
-    MIGRATIONS.iter().map(|migration| migration.version).max().expect("a migration")
-}
-
-async fn pool(path: &Path) -> SqlitePool {
-    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
-    SqlitePool::connect_with(options).await.expect("a database")
+/// The catalogue as it was in a file of its own.
+fn file_schema() -> Schema {
+    SCHEMA.in_ledger("_sqlx_migrations")
 }
 
 fn rows_file(version: i64) -> Option<PathBuf> {
@@ -28,44 +23,130 @@ fn rows_file(version: i64) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Fills the home's catalogue as an earlier version would.
-async fn fill(home: &Home, version: i64) -> PathBuf {
-    let path = home.options(home.root()).catalogue;
-    let pool = pool(&path).await;
-    MIGRATIONS.run_to(version, &pool).await.expect("an earlier schema");
+/// Makes a file with the catalogue of an earlier version.
+async fn fill(directory: &Path, version: i64) -> PathBuf {
+    let path = directory.join(format!("keystore{version}.db"));
+    let database = Database::open(&path, &[file_schema().at(version)], 1).await.expect("an earlier schema");
     let rows = (1..=version).rev().find_map(rows_file).expect("the rows of an earlier catalogue");
     let rows = std::fs::read_to_string(rows).expect("the file is there");
-    sqlx::raw_sql(AssertSqlSafe(rows)).execute(&pool).await.expect("rows");
-    let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_sqlx%' ESCAPE '\\'";
-    let tables: Vec<String> = sqlx::query_scalar(names).fetch_all(&pool).await.expect("tables");
-    for table in tables {
-        let count = AssertSqlSafe(format!("SELECT COUNT(*) FROM {table}"));
-        let count: i64 = sqlx::query_scalar(count).fetch_one(&pool).await.expect("a count");
-        assert!(count > 0, "version {version} has no row of {table}: nothing would be seen to be lost");
+    let mut write = database.write(Rows::All).await.expect("a turn");
+    write.script(rows).await.expect("rows");
+    for table in tables(&mut write).await {
+        assert!(count(&mut write, &table).await > 0, "version {version} has no row of {table}: a loss would not show");
     }
-    pool.close().await;
+    write.commit().await.expect("committed");
+    database.close().await;
     path
 }
 
+async fn all(sql: &mut Connection, query: String) -> Vec<Row> {
+    // Statements of the program are static. Those of this test name tables that it finds.
+    sql.query(query.leak()).all().await.expect("rows")
+}
+
+async fn tables(sql: &mut Connection) -> Vec<String> {
+    let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_sqlx%' ESCAPE '\\' \
+                 AND name <> 'absorbed_files' ORDER BY name";
+    let rows = all(sql, names.to_owned()).await;
+    rows.iter().map(|row| row.text("name").expect("a name").to_owned()).collect()
+}
+
+async fn count(sql: &mut Connection, table: &str) -> i64 {
+    all(sql, format!("SELECT COUNT(*) AS rows FROM {table}")).await[0].int("rows").expect("a count")
+}
+
 #[tokio::test]
-async fn a_catalogue_of_every_earlier_version_is_brought_up_to_date_with_its_rows() {
-    let versions: Vec<i64> =
-        (1..=latest()).filter(|version| *version < latest() || rows_file(*version).is_some()).collect();
-    assert!(!versions.is_empty(), "there is nothing to upgrade");
-    for version in versions {
+async fn a_catalogue_file_of_every_earlier_version_moves_into_the_database_with_its_rows() {
+    for version in 1..=SCHEMA.version() {
         let home = Home::local();
-        let path = fill(&home, version).await;
-        let keystore = home.open().await;
+        let file = fill(home.root(), version).await;
+        let database = home.database().await;
+        assert!(absorb(&database, &file).await.expect("moved"));
+        assert!(!file.exists() && file.with_added_extension("moved").exists());
+        let keystore = home.open_on(&database).await;
         everything_is_there(&keystore).await;
-        keystore.close().await;
-        let pool = pool(&path).await;
-        let counts = "SELECT COUNT(*) FROM requests FULL JOIN request_counts USING (tenant) GROUP BY tenant, requests \
+        let mut reader = database.read().await.expect("a reader");
+        for table in tables(&mut reader).await {
+            assert!(count(&mut reader, &table).await > 0, "the rows of {table} of version {version} are lost");
+        }
+        let counts = "SELECT 1 FROM requests FULL JOIN request_counts USING (tenant) GROUP BY tenant, requests \
                       HAVING COUNT(request_id) IS NOT requests";
-        assert!(sqlx::query(counts).fetch_all(&pool).await.expect("rows").is_empty(), "from version {version}");
-        let integrity: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&pool).await.expect("rows");
-        assert_eq!(integrity, ["ok"]);
-        assert!(sqlx::query("PRAGMA foreign_key_check").fetch_all(&pool).await.expect("rows").is_empty());
+        assert!(all(&mut reader, counts.to_owned()).await.is_empty(), "from version {version}");
+        let integrity = all(&mut reader, "PRAGMA integrity_check".to_owned()).await;
+        assert_eq!(integrity[0].text("integrity_check"), Ok("ok"));
+        assert!(all(&mut reader, "PRAGMA foreign_key_check".to_owned()).await.is_empty());
+        drop(reader);
+        database.close().await;
     }
+}
+
+/// After a crash between the commit and the renaming, the rows must not move again: rows that were
+/// deleted since would come back.
+#[tokio::test]
+async fn the_rows_of_a_catalogue_file_move_once() {
+    let home = Home::local();
+    let file = fill(home.root(), SCHEMA.version()).await;
+    let moved = file.with_added_extension("moved");
+    let database = home.database().await;
+    assert!(absorb(&database, &file).await.expect("moved"));
+    let mut write = database.write(Rows::All).await.expect("a turn");
+    write.query("DELETE FROM pins").execute().await.expect("deleted");
+    write.commit().await.expect("committed");
+    std::fs::rename(&moved, &file).expect("as after a crash");
+    assert!(absorb(&database, &file).await.expect("renamed"));
+    assert!(!file.exists() && moved.exists());
+    assert_eq!(count(&mut database.read().await.expect("a reader"), "pins").await, 0);
+    assert!(!absorb(&database, &file).await.expect("nothing to do"));
+    // A file that comes from elsewhere is not touched.
+    std::fs::copy(&moved, &file).expect("a copy");
+    let error = absorb(&database, &file).await.expect_err("its rows were moved").to_string();
+    assert!(error.contains("restore both databases"), "{error}");
+    assert!(file.exists());
+}
+
+/// Also refused where nothing is behind the link, such as a volume that is not mounted. With an
+/// empty catalogue, every blob would be a leftover.
+#[tokio::test]
+async fn a_catalogue_file_behind_a_link_is_refused() {
+    let home = Home::local();
+    let file = fill(home.root(), SCHEMA.version()).await;
+    let (elsewhere, link) = (home.root().join("elsewhere"), home.root().join("keystore.db"));
+    std::fs::rename(&file, &elsewhere).expect("moved");
+    std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
+    let database = home.database().await;
+    for target in ["present", "missing"] {
+        let error = absorb(&database, &link).await.expect_err("refused").to_string();
+        assert!(error.contains("not a regular file"), "{target}: {error}");
+        let _ = std::fs::remove_file(&elsewhere);
+    }
+}
+
+/// A file that cannot be moved whole stays as it is, and the database gets none of its rows.
+#[tokio::test]
+async fn a_move_that_fails_changes_nothing() {
+    let home = Home::local();
+    let file = fill(home.root(), SCHEMA.version()).await;
+    let database = home.database().await;
+    let mut write = database.write(Rows::All).await.expect("a turn");
+    write
+        .query("INSERT INTO usage (tenant, blob_bytes, ciphertext_bytes) VALUES ('alice', 0, 0)")
+        .execute()
+        .await
+        .expect("a row");
+    write.commit().await.expect("committed");
+    // `usage` is the last table, and its row of alice exists.
+    let error = absorb(&database, &file).await.expect_err("the row is there already");
+    assert!(matches!(error, OpenError::Database(cloakwork_storage::Error::Exists(_))), "{error:?}");
+    assert!(file.exists());
+    let mut reader = database.read().await.expect("a reader");
+    assert_eq!(count(&mut reader, "blobs").await, 0);
+    drop(reader);
+    // The cause is gone, so the move succeeds.
+    let mut write = database.write(Rows::All).await.expect("a turn");
+    write.query("DELETE FROM usage").execute().await.expect("deleted");
+    write.commit().await.expect("committed");
+    assert!(absorb(&database, &file).await.expect("moved"));
+    everything_is_there(&home.open_on(&database).await).await;
 }
 
 async fn everything_is_there(keystore: &Keystore) {
@@ -95,8 +176,7 @@ async fn everything_is_there(keystore: &Keystore) {
 }
 
 #[tokio::test]
-async fn a_catalogue_of_a_later_version_or_of_another_build_is_refused() {
-    let directory = tempfile::tempdir().expect("a directory");
+async fn a_catalogue_file_of_a_later_version_or_of_another_build_is_refused() {
     for (change, expected) in [
         (
             "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
@@ -105,12 +185,16 @@ async fn a_catalogue_of_a_later_version_or_of_another_build_is_refused() {
         ),
         ("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1", "migration 1 is not the one"),
     ] {
-        let path = directory.path().join(format!("{}.db", expected.len()));
-        Database::open(&path, &MIGRATIONS, 1).await.expect("it opens").close().await;
-        let pool = pool(&path).await;
-        sqlx::query(change).execute(&pool).await.expect("a change");
-        pool.close().await;
-        let error = Database::open(&path, &MIGRATIONS, 1).await.expect_err("refused").to_string();
+        let home = Home::local();
+        let file = fill(home.root(), SCHEMA.version()).await;
+        let other = Database::open(&file, &[file_schema()], 1).await.expect("it opens");
+        let mut write = other.write(Rows::All).await.expect("a turn");
+        write.query(change).execute().await.expect("a change");
+        write.commit().await.expect("committed");
+        other.close().await;
+        let database = home.database().await;
+        let error = absorb(&database, &file).await.expect_err("refused").to_string();
         assert!(error.contains(expected), "{error}");
+        assert!(file.exists());
     }
 }

@@ -6,11 +6,12 @@
 //! the database nor the tenants' places. An address that guesses too often gets no lookup at all.
 
 use std::{
-    collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use quick_cache::unsync::Cache;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
 use super::{Principal, Scopes, Secret, TokenStore, store};
@@ -26,14 +27,13 @@ use crate::{
 const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Verifies tokens.
-#[derive(Debug)]
 pub struct Verifier {
     store: TokenStore,
     addresses: Arc<Addresses>,
     remember_time: Duration,
-    entries_max: usize,
-    /// Cached tokens by hash. Only valid tokens are cached, so guesses cannot fill the cache.
-    good: Mutex<HashMap<[u8; 32], Good>>,
+    /// Cached tokens by hash. Only valid tokens are cached, so guesses cannot fill the cache. A
+    /// tenant that uses many tokens once each evicts no token that is used often.
+    good: Mutex<Cache<[u8; 32], Good>>,
     /// Permits for lookups of unknown tokens.
     lookups: Arc<Semaphore>,
     /// Permits for lookups of unknown tokens and for calls that wait for a lookup.
@@ -53,6 +53,12 @@ struct Good {
     lookup: Arc<AsyncMutex<()>>,
 }
 
+impl fmt::Debug for Verifier {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Verifier")
+    }
+}
+
 impl Verifier {
     /// Creates a verifier that looks tokens up in `store`, within the limits.
     pub fn new(store: TokenStore, addresses: Arc<Addresses>, limits: &Limits) -> Self {
@@ -66,8 +72,7 @@ impl Verifier {
             store,
             addresses,
             remember_time: Duration::from_millis(limits.token_cache_ms),
-            entries_max,
-            good: Mutex::default(),
+            good: Mutex::new(Cache::new(entries_max)),
             lookups: Arc::new(Semaphore::new(lookups)),
             lookup_queue: Arc::new(Semaphore::new(lookup_queue)),
             #[cfg(test)]
@@ -163,24 +168,13 @@ impl Verifier {
     }
 
     fn remember(&self, hash: [u8; 32], principal: Principal, time: Duration) {
-        let now = Instant::now();
+        let until = Instant::now() + time;
         let mut good = self.good();
-        if let Some(known) = good.get_mut(&hash) {
-            (known.principal, known.until) = (principal, now + time);
-            return;
-        }
-        if good.len() >= self.entries_max {
-            good.retain(|_, good| now < good.until);
-        }
-        // If the cache is still full, all entries are dropped. This is rare, and costs one lookup
-        // for each token.
-        if good.len() >= self.entries_max {
-            good.clear();
-        }
-        good.insert(hash, Good { principal, until: now + time, lookup: Arc::default() });
+        let lookup = good.get(&hash).map_or_else(Arc::default, |known| known.lookup.clone());
+        good.insert(hash, Good { principal, until, lookup });
     }
 
-    fn good(&self) -> MutexGuard<'_, HashMap<[u8; 32], Good>> {
+    fn good(&self) -> MutexGuard<'_, Cache<[u8; 32], Good>> {
         self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -202,7 +196,11 @@ impl Verifier {
 
     /// Makes all cached tokens expire now.
     pub(super) fn expire_all(&self) {
-        self.good().values_mut().for_each(|good| good.until = Instant::now());
+        let mut good = self.good();
+        let hashes: Vec<[u8; 32]> = good.iter().map(|(hash, _)| *hash).collect();
+        for hash in hashes {
+            good.get_mut(&hash).unwrap().until = Instant::now();
+        }
     }
 
     pub(super) fn lookup_count(&self) -> u64 {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sqlx::FromRow;
+use cloakwork_storage::{Database, Error, Row, Rows};
 
 use super::{Scopes, Secret, TokenId};
-use crate::{database::Database, tenant::Tenant};
+use crate::tenant::Tenant;
 
 /// Maximum age of the stored time of a token's last use before it is written again.
 const LAST_USED_PRECISION: Duration = Duration::from_secs(300);
@@ -36,11 +36,11 @@ pub enum StoreError {
     Randomness(#[from] getrandom::Error),
     /// The database failed.
     #[error("the database failed: {0}")]
-    Database(#[from] sqlx::Error),
+    Database(#[from] Error),
 }
 
 /// A tenant as listed. Times are milliseconds since 1970.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug)]
 pub struct TenantRow {
     /// Name of the tenant.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct TenantRow {
 }
 
 /// A token as listed. Times are milliseconds since 1970.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug)]
 pub struct TokenRow {
     /// Public part of the token.
     pub id: String,
@@ -72,15 +72,54 @@ pub struct TokenRow {
 }
 
 /// The columns that verification of a token needs.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) tenant: String,
-    pub(super) hash: Vec<u8>,
+    pub(super) hash: [u8; 32],
     pub(super) scopes: String,
     pub(super) expires_ms: Option<i64>,
     pub(super) revoked_ms: Option<i64>,
     pub(super) tenant_revoked_ms: Option<i64>,
     last_used_ms: Option<i64>,
+}
+
+impl TenantRow {
+    fn of(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            name: row.text("name")?.to_owned(),
+            created_ms: row.int("created_ms")?,
+            revoked_ms: row.int_or_null("revoked_ms")?,
+        })
+    }
+}
+
+impl TokenRow {
+    fn of(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.text("id")?.to_owned(),
+            tenant: row.text("tenant")?.to_owned(),
+            scopes: row.text("scopes")?.to_owned(),
+            note: row.text("note")?.to_owned(),
+            created_ms: row.int("created_ms")?,
+            expires_ms: row.int_or_null("expires_ms")?,
+            revoked_ms: row.int_or_null("revoked_ms")?,
+            last_used_ms: row.int_or_null("last_used_ms")?,
+        })
+    }
+}
+
+impl Stored {
+    fn of(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            tenant: row.text("tenant")?.to_owned(),
+            hash: row.array("hash")?,
+            scopes: row.text("scopes")?.to_owned(),
+            expires_ms: row.int_or_null("expires_ms")?,
+            revoked_ms: row.int_or_null("revoked_ms")?,
+            tenant_revoked_ms: row.int_or_null("tenant_revoked_ms")?,
+            last_used_ms: row.int_or_null("last_used_ms")?,
+        })
+    }
 }
 
 impl TokenStore {
@@ -91,32 +130,35 @@ impl TokenStore {
 
     /// Creates a tenant.
     pub async fn create_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
-        let mut write = self.database.write().await?;
-        let made = sqlx::query("INSERT INTO tenants (name, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-            .bind(tenant.as_str().to_owned())
+        let mut write = self.database.write(Rows::All).await?;
+        let made = write
+            .query("INSERT INTO tenants (name, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .bind(tenant.as_str())
             .bind(now_ms())
-            .execute(&mut *write)
+            .execute()
             .await?;
         write.commit().await?;
-        if made.rows_affected() == 0 { Err(StoreError::TenantExists(tenant.clone())) } else { Ok(()) }
+        if made == 0 { Err(StoreError::TenantExists(tenant.clone())) } else { Ok(()) }
     }
 
     /// Revokes a tenant and all its tokens for good. The tenant's stored data stays.
     pub async fn revoke_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
-        let mut write = self.database.write().await?;
-        let changed = sqlx::query("UPDATE tenants SET revoked_ms = COALESCE(revoked_ms, $1) WHERE name = $2")
+        let mut write = self.database.write(Rows::All).await?;
+        let changed = write
+            .query("UPDATE tenants SET revoked_ms = COALESCE(revoked_ms, $1) WHERE name = $2")
             .bind(now_ms())
-            .bind(tenant.as_str().to_owned())
-            .execute(&mut *write)
+            .bind(tenant.as_str())
+            .execute()
             .await?;
         write.commit().await?;
-        if changed.rows_affected() == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(()) }
+        if changed == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(()) }
     }
 
     /// All tenants, sorted by name.
     pub async fn tenants(&self) -> Result<Vec<TenantRow>, StoreError> {
-        let query = sqlx::query_as("SELECT name, created_ms, revoked_ms FROM tenants ORDER BY name");
-        Ok(query.fetch_all(self.database.readers()).await?)
+        let mut reader = self.database.read().await?;
+        let rows = reader.query("SELECT name, created_ms, revoked_ms FROM tenants ORDER BY name").all().await?;
+        Ok(rows.iter().map(TenantRow::of).collect::<Result<_, _>>()?)
     }
 
     /// Creates a token. The returned secret is not stored and cannot be retrieved later.
@@ -131,43 +173,47 @@ impl TokenStore {
             return Err(StoreError::NoScopes);
         }
         let secret = Secret::generate()?;
-        let mut write = self.database.write().await?;
-        let made = sqlx::query(
-            "INSERT INTO tokens (id, tenant, hash, scopes, note, created_ms, expires_ms) \
+        let mut write = self.database.write(Rows::All).await?;
+        let made = write
+            .query(
+                "INSERT INTO tokens (id, tenant, hash, scopes, note, created_ms, expires_ms) \
              SELECT $1, name, $2, $3, $4, $5, $6 FROM tenants WHERE name = $7 AND revoked_ms IS NULL",
-        )
-        .bind(secret.id().as_str().to_owned())
-        .bind(secret.hash().to_vec())
-        .bind(scopes.to_string())
-        .bind(note.to_owned())
-        .bind(now_ms())
-        .bind(expires.map(ms))
-        .bind(tenant.as_str().to_owned())
-        .execute(&mut *write)
-        .await?;
+            )
+            .bind(secret.id().as_str())
+            .bind(secret.hash())
+            .bind(scopes.to_string())
+            .bind(note)
+            .bind(now_ms())
+            .bind(expires.map(ms))
+            .bind(tenant.as_str())
+            .execute()
+            .await?;
         write.commit().await?;
-        if made.rows_affected() == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(secret) }
+        if made == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(secret) }
     }
 
     /// Revokes a token for good.
     pub async fn revoke_token(&self, id: &TokenId) -> Result<(), StoreError> {
-        let mut write = self.database.write().await?;
-        let changed = sqlx::query("UPDATE tokens SET revoked_ms = COALESCE(revoked_ms, $1) WHERE id = $2")
+        let mut write = self.database.write(Rows::All).await?;
+        let changed = write
+            .query("UPDATE tokens SET revoked_ms = COALESCE(revoked_ms, $1) WHERE id = $2")
             .bind(now_ms())
-            .bind(id.as_str().to_owned())
-            .execute(&mut *write)
+            .bind(id.as_str())
+            .execute()
             .await?;
         write.commit().await?;
-        if changed.rows_affected() == 0 { Err(StoreError::TokenUnknown(id.clone())) } else { Ok(()) }
+        if changed == 0 { Err(StoreError::TokenUnknown(id.clone())) } else { Ok(()) }
     }
 
     /// All tokens, or those of one tenant, oldest first.
     pub async fn tokens(&self, tenant: Option<&Tenant>) -> Result<Vec<TokenRow>, StoreError> {
-        let query = sqlx::query_as(
+        let mut reader = self.database.read().await?;
+        let query = reader.query(
             "SELECT id, tenant, scopes, note, created_ms, expires_ms, revoked_ms, last_used_ms FROM tokens \
              WHERE $1 IS NULL OR tenant = $1 ORDER BY created_ms, id",
         );
-        Ok(query.bind(tenant.map(|tenant| tenant.as_str().to_owned())).fetch_all(self.database.readers()).await?)
+        let rows = query.bind(tenant.map(Tenant::as_str)).all().await?;
+        Ok(rows.iter().map(TokenRow::of).collect::<Result<_, _>>()?)
     }
 
     /// Closes the database.
@@ -175,13 +221,14 @@ impl TokenStore {
         self.database.close().await;
     }
 
-    pub(super) async fn find(&self, id: &TokenId) -> Result<Option<Stored>, sqlx::Error> {
-        let query = sqlx::query_as(
+    pub(super) async fn find(&self, id: &TokenId) -> Result<Option<Stored>, Error> {
+        let mut reader = self.database.read().await?;
+        let query = reader.query(
             "SELECT tenant, hash, scopes, expires_ms, tokens.revoked_ms AS revoked_ms, \
              tenants.revoked_ms AS tenant_revoked_ms, last_used_ms \
              FROM tokens JOIN tenants ON tenants.name = tokens.tenant WHERE id = $1",
         );
-        query.bind(id.as_str().to_owned()).fetch_optional(self.database.readers()).await
+        query.bind(id.as_str()).optional().await?.as_ref().map(Stored::of).transpose()
     }
 
     /// Records the use of a token in the background, unless the stored time is recent.
@@ -201,10 +248,10 @@ impl TokenStore {
         });
     }
 
-    async fn write_use(&self, id: &TokenId, now: i64) -> Result<(), sqlx::Error> {
-        let mut write = self.database.write().await?;
-        let query = sqlx::query("UPDATE tokens SET last_used_ms = $1 WHERE id = $2");
-        query.bind(now).bind(id.as_str().to_owned()).execute(&mut *write).await?;
+    async fn write_use(&self, id: &TokenId, now: i64) -> Result<(), Error> {
+        let mut write = self.database.write(Rows::All).await?;
+        let query = write.query("UPDATE tokens SET last_used_ms = $1 WHERE id = $2");
+        query.bind(now).bind(id.as_str()).execute().await?;
         write.commit().await
     }
 }

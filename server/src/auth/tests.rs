@@ -1,10 +1,9 @@
 use std::time::{Duration, Instant, SystemTime};
 
+use cloakwork_storage::Database;
+
 use super::*;
-use crate::{
-    address::Act,
-    database::{Database, MIGRATIONS},
-};
+use crate::{address::Act, database::SCHEMAS};
 
 const REMOTE: Peer = network([192, 0, 2, 1], false);
 const OTHER_REMOTE: Peer = network([192, 0, 2, 2], false);
@@ -31,7 +30,7 @@ impl Fixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("server.db");
-        let store = TokenStore::new(Database::open(&path, &MIGRATIONS, 2).await.unwrap());
+        let store = TokenStore::new(Database::open(&path, &SCHEMAS, 2).await.unwrap());
         let acme = Tenant::new("acme").unwrap();
         store.create_tenant(&acme).await.unwrap();
         Self { store, acme, path, _directory: directory }

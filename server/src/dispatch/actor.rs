@@ -1,14 +1,14 @@
-//! The dispatcher's loop: it takes commands, commits one transaction, then publishes the results.
-//! `settle.rs` describes the exceptions that do not wait for the transaction.
+//! The dispatcher's loop: it takes commands, decides, and publishes committed decisions
+//! (`settle.rs`).
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use cloakwork_proto::v1::JobState;
 use cloakwork_scheduler::{Config, Effect, Event, JobId, RestoredJob, Scheduler, SuspectId, WorkerId};
+use cloakwork_storage::Error;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::sleep_until,
@@ -17,24 +17,31 @@ use tokio::{
 use super::{
     Parts, PoolView, Watched,
     command::{Command, Outcome, WorkerReport},
-    effects::{Ending, HandedOver},
-    live::{Jobs, Leases, Live},
+    decided::{Answer, Decided},
+    live::{Jobs, Live},
     record,
-    settle::Stall,
-    submit::Guard,
+    recover::Stall,
+    settle::Commit,
     workers::Workers,
 };
 use crate::{
     clock::{Epoch, unix_micros},
     database,
     error::{ApiError, WORKER_UNKNOWN},
-    jobs::{JobMeta, JobView, id},
+    jobs::JobView,
     limits::Limits,
     store::{LiveJob, Write},
 };
 
 /// Maximum number of commands that are decided as one batch.
 const BATCH: usize = 256;
+
+/// Shortest time between two views of the pools that follow from reports. Workers report each
+/// second, so a view for each report would cost the square of their number.
+const POOLS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Answers that may wait for the next transaction before the dispatcher takes no more commands.
+const ANSWERS_MAX: usize = 4096;
 
 /// Maximum bytes of waiting jobs' inputs in memory. Further inputs are read back from the store.
 pub(super) const WORK_BYTES_MAX: usize = 256 << 20;
@@ -45,6 +52,9 @@ pub(super) struct Actor {
     pub(super) clock: Epoch,
     commands: mpsc::Receiver<Command>,
     pools: watch::Sender<Arc<Vec<PoolView>>>,
+    /// When the view of the pools is next made from the workers' reports, if there are new ones.
+    pools_due: Option<Instant>,
+    pools_published: Instant,
     pub(super) jobs: Jobs,
     /// Live jobs by tenant and idempotency key (the request ID).
     pub(super) requests: HashMap<(Arc<str>, [u8; 16]), JobId>,
@@ -53,20 +63,13 @@ pub(super) struct Actor {
     pub(super) work_bytes: usize,
     pub(super) draining: bool,
     pub(super) stopped: bool,
-    // Changes that are decided and not committed yet.
-    pub(super) writes: Vec<Write>,
-    /// Guards of the submitted jobs in `writes`.
-    pub(super) guards: Vec<Guard>,
-    pub(super) answers: Vec<Answer>,
-    pub(super) recorded: Vec<(JobId, u64)>,
-    /// First attempts at jobs that are not promised. Workers may begin them before the commit.
-    pub(super) early: Vec<(WorkerId, JobId, u64)>,
-    pub(super) requeued: Vec<JobId>,
-    pub(super) endings: Vec<Ending>,
-    /// Ends that callers have been told and that are not committed yet. The list is kept while the
-    /// store fails.
-    pub(super) handed_over: Vec<HandedOver>,
+    /// Decisions since the last transaction began.
+    pub(super) decided: Decided,
+    /// The transaction on its way to the store.
+    pub(super) commit: Option<Commit>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
+    /// Workers that keep leases until the next commit.
+    pub(super) withheld: BTreeSet<WorkerId>,
     /// Latency records of jobs whose ends are already committed. Only now are the records complete.
     pub(super) late: Vec<Write>,
     pub(super) late_since: Option<Instant>,
@@ -78,19 +81,6 @@ pub(super) struct Actor {
     /// The outcome that a worker is handing in, and the scheduler's verdict on the outcome.
     pub(super) outcome: Option<Box<Outcome>>,
     pub(super) verdict: Option<bool>,
-}
-
-/// Replies that wait until the change that they report is in the store.
-pub(super) enum Answer {
-    /// Reply to `SubmitJob`: the server is responsible for the job from now on.
-    Submitted(oneshot::Sender<Result<Watched, ApiError>>, Watched),
-    /// Reply to `RunJob`, whose caller hears nothing before the job's end.
-    Running(oneshot::Sender<Result<Watched, ApiError>>, Watched),
-    /// Reply about a live job that has been cancelled or confirmed.
-    Found(oneshot::Sender<Result<Option<Watched>, ApiError>>, Watched),
-    /// Reply to a confirmation of a job that had already ended.
-    Ended(oneshot::Sender<Result<Option<Watched>, ApiError>>),
-    Committed(oneshot::Sender<Result<bool, ApiError>>),
 }
 
 impl Actor {
@@ -107,21 +97,18 @@ impl Actor {
             clock: Epoch::begin(),
             commands,
             pools,
+            pools_due: None,
+            pools_published: Instant::now(),
             jobs: Jobs::new(),
             requests: HashMap::new(),
             tenants: HashMap::new(),
             work_bytes: 0,
             draining: false,
             stopped: false,
-            writes: Vec::new(),
-            guards: Vec::new(),
-            answers: Vec::new(),
-            recorded: Vec::new(),
-            early: Vec::new(),
-            requeued: Vec::new(),
-            endings: Vec::new(),
-            handed_over: Vec::new(),
+            decided: Decided::default(),
+            commit: None,
             assignments: BTreeMap::new(),
+            withheld: BTreeSet::new(),
             late: Vec::new(),
             late_since: None,
             stall: None,
@@ -130,8 +117,11 @@ impl Actor {
             verdict: None,
         };
         actor.reload(true).await.map_err(database::failed)?;
-        actor.settle().await.map_err(database::failed)?;
-        Ok((actor, watched))
+        actor.finish().await;
+        match actor.stall {
+            None => Ok((actor, watched)),
+            Some(stall) => Err(stall.refusal),
+        }
     }
 
     /// Runs until the last sender of commands is dropped.
@@ -141,7 +131,12 @@ impl Actor {
             let wake = tokio::time::Instant::from_std(self.next_wake());
             tokio::select! {
                 biased;
-                received = self.commands.recv_many(&mut batch, BATCH) => if received == 0 { break },
+                applied = Self::applied(&mut self.commit) => self.committed(applied).await,
+                received = self.commands.recv_many(&mut batch, BATCH), if self.has_room() => {
+                    if received == 0 {
+                        break;
+                    }
+                }
                 () = sleep_until(wake) => {}
             }
             for command in batch.drain(..) {
@@ -149,34 +144,37 @@ impl Actor {
             }
             // Commands that have arrived are handled before timers: a late tick must not expire a
             // lease that a waiting report renews.
-            if self.commands.is_empty() {
+            if self.commands.is_empty() && !self.is_void() {
                 self.tick();
             }
             if self.stopped {
                 break;
             }
-            self.settle_or_recover().await;
+            self.settle().await;
         }
         self.stopped = true;
-        if let Err(error) = self.settle().await {
-            database::failed(error);
-        }
+        self.finish().await;
+    }
+
+    /// Whether more commands may be decided. Answers wait for a transaction, however long it takes.
+    fn has_room(&self) -> bool {
+        self.decided.answers.len() < ANSWERS_MAX
     }
 
     async fn handle(&mut self, command: Command) {
         let Some(command) = self.pass(command) else { return };
         match command {
-            Command::Submit { job, promised, reply } => self.submit(*job, promised, reply).await,
+            Command::Submit { job, promised, share, reply } => self.submit(*job, promised, share, reply).await,
             Command::Confirm { tenant, job, reply } => match self.watched(&tenant, job) {
                 Some(watched) => {
                     self.promise(job);
-                    self.writes.push(Write::Confirmed(job));
-                    self.answers.push(Answer::Found(reply, watched));
+                    self.decided.writes.push(Write::Confirmed(job));
+                    self.decided.answers.push(Answer::Found(reply, watched));
                 }
                 // The job may have ended a moment ago, with an end that is not on disk yet.
                 None => {
                     self.hurry();
-                    self.answers.push(Answer::Ended(reply));
+                    self.decided.answers.push(Answer::Ended(reply));
                 }
             },
             Command::Cancel { tenant, job, reply } => self.cancel(&tenant, job, reply),
@@ -187,9 +185,12 @@ impl Actor {
                 }
                 let _ = reply.send(watched);
             }
-            // Commands are handled in order: earlier answers are committed by now, or the store is
-            // failing.
-            Command::Settled { reply } => drop(reply.send(())),
+            // The answer follows the decisions before it. While the store fails, nobody waits for
+            // it.
+            Command::Settled { reply } => match self.stall {
+                None => self.decided.answers.push(Answer::Settled(reply)),
+                Some(_) => drop(reply.send(())),
+            },
             Command::Attach { report, reply } => {
                 let worker = report.worker;
                 match self.workers.attach(report.clone()) {
@@ -198,6 +199,7 @@ impl Actor {
                         // The complete assignment, changed or not: this stream has been told
                         // nothing yet.
                         self.assignments.insert(worker, self.scheduler.assignment(worker));
+                        self.publish_pools();
                         if reply.send(Ok((wishes, stream))).is_err() && self.workers.detach(worker, stream) {
                             self.step(Event::WorkerGone { worker, crashed: false });
                         }
@@ -248,7 +250,7 @@ impl Actor {
         match self.watched(tenant, job) {
             Some(watched) => {
                 self.step(Event::CancelRequested { job });
-                self.answers.push(Answer::Found(reply, watched));
+                self.decided.answers.push(Answer::Found(reply, watched));
             }
             None => drop(reply.send(Ok(None))),
         }
@@ -265,29 +267,32 @@ impl Actor {
         self.verdict = None;
         self.step(event);
         self.outcome = None;
-        match self.verdict.take() {
-            Some(true) => self.answers.push(Answer::Committed(reply)),
-            _ => {
-                self.parts.telemetry.metrics.stale_results.add(1, []);
-                let _ = reply.send(Ok(false));
-            }
+        let accepted = self.verdict.take() == Some(true);
+        if !accepted {
+            self.parts.telemetry.metrics.stale_results.add(1, []);
         }
+        // A refusal waits too: the decision behind it, such as a cancellation, may not be
+        // committed.
+        self.decided.answers.push(Answer::Committed(reply, accepted));
     }
 
     fn reported(&mut self, report: WorkerReport) {
         for lease in &report.report.leases {
             let Some(live) = self.jobs.get(&lease.job).filter(|live| live.epoch == lease.epoch) else { continue };
-            let seen = |view: &JobView| (view.rows_done, view.stage);
             let now = (lease.rows_done.min(live.meta.rows), Some(lease.stage));
-            if seen(&live.view.borrow()) != now {
+            // A worker keeps the lease of a job that has ended until the end is committed.
+            let changed = |view: &JobView| view.end.is_none() && (view.rows_done, view.stage) != now;
+            if changed(&live.view.borrow()) {
                 live.publish(|view| (view.rows_done, view.stage) = now);
             }
         }
         self.step(Event::Reported { worker: report.worker, report: report.report });
-        self.publish_pools();
+        self.pools_due.get_or_insert(self.pools_published + POOLS_INTERVAL);
     }
 
+    /// Makes the view of the pools, which takes time in proportion to all workers and their keys.
     fn publish_pools(&mut self) {
+        (self.pools_due, self.pools_published) = (None, Instant::now());
         let pools = self.workers.pools();
         self.pools.send_if_modified(|known| {
             let changed = **known != pools;
@@ -301,6 +306,9 @@ impl Actor {
     /// Feeds the scheduler and applies its effects. Assignments follow once all known events are
     /// fed.
     pub(super) fn step(&mut self, event: Event) {
+        if self.is_void() {
+            return;
+        }
         let mut effects: Vec<Effect> = Vec::new();
         self.scheduler.feed(self.clock.now(), event, &mut effects);
         effects.into_iter().for_each(|effect| self.effect(effect));
@@ -315,6 +323,9 @@ impl Actor {
         if self.scheduler.next_timer().is_some_and(|due| due <= self.clock.now()) {
             self.step(Event::Tick);
         }
+        if self.pools_due.is_some_and(|due| due <= Instant::now()) {
+            self.publish_pools();
+        }
         let stats = self.scheduler.stats();
         record::observe(&self.parts.telemetry.metrics, &stats, self.clock.now(), &self.pools.borrow());
     }
@@ -327,40 +338,50 @@ impl Actor {
             )
         });
         let far = now + Duration::from_secs(60);
-        if let Some(stall) = &self.stall {
+        if let (Some(stall), None) = (&self.stall, &self.commit) {
             return stall.until;
         }
-        [timer, self.late_due(), self.workers.next_lost()].into_iter().flatten().min().unwrap_or(far)
+        // The end of the transaction on its way wakes the loop for late records.
+        let late = self.late_due().filter(|_| self.commit.is_none());
+        [timer, late, self.pools_due, self.workers.next_lost()].into_iter().flatten().min().unwrap_or(far)
     }
 
     /// Rebuilds the scheduler from the store. `restarted` means that the previous process ended,
     /// and its embedded worker with it.
-    pub(super) async fn reload(&mut self, restarted: bool) -> Result<(), sqlx::Error> {
+    pub(super) async fn reload(&mut self, restarted: bool) -> Result<(), Error> {
         if restarted {
             self.parts.store.begin().await?;
         }
         let stored = self.parts.store.live_jobs().await?;
         self.last_end = Some(Instant::now());
-        self.writes.clear();
-        self.guards.clear();
-        self.recorded.clear();
-        self.early.clear();
-        self.requeued.clear();
-        self.endings.clear();
+        let told = std::mem::take(&mut self.decided).handed_over;
         self.assignments.clear();
+        self.withheld.clear();
         let mut before = std::mem::take(&mut self.jobs);
         self.requests.clear();
         self.work_bytes = 0;
         self.scheduler = Scheduler::new(config(&self.parts.limits));
+        let mut kept = BTreeSet::new();
         for job in stored {
             let id = job.meta.id;
-            if self.handed_over.iter().any(|told| told.job == id) {
-                self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), id);
-                self.jobs.extend(before.remove(&id).map(|live| (id, live)));
-                continue;
+            match before.remove(&id) {
+                Some(live) if told.iter().any(|told| told.job == id) => {
+                    self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), id);
+                    self.jobs.insert(id, live);
+                    kept.insert(id);
+                }
+                live => self.restore_job(job, live),
             }
-            let live = Live::restored(&job, before.remove(&id));
-            self.restore_job(job, live);
+        }
+        // A job may have been told before its first transaction, and that transaction failed. The
+        // store then does not know the job, and has no row for its end.
+        let (known, unknown): (Vec<_>, Vec<_>) = told.into_iter().partition(|told| kept.contains(&told.job));
+        self.decided.handed_over = known;
+        // The transaction may have succeeded although it was reported as failed. The job's last
+        // write, which changes nothing where there is no row, then closes the job.
+        for told in unknown {
+            self.late.push(told.record);
+            self.late_since.get_or_insert_with(Instant::now);
         }
         let known: Vec<WorkerReport> = self.workers.latest().cloned().collect();
         let dead = if restarted { self.embedded_before().await? } else { Vec::new() };
@@ -374,7 +395,8 @@ impl Actor {
         Ok(())
     }
 
-    fn restore_job(&mut self, job: LiveJob, live: Live) {
+    fn restore_job(&mut self, job: LiveJob, before: Option<Live>) {
+        let live = Live::restored(&job, before);
         let scheduled = self.scheduled(&job.meta);
         self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
         self.work_bytes += live.work.as_ref().map_or(0, |work| work.bytes());
@@ -391,7 +413,7 @@ impl Actor {
     }
 
     /// Embedded workers of earlier processes. These workers are certainly dead.
-    async fn embedded_before(&self) -> Result<Vec<WorkerId>, sqlx::Error> {
+    async fn embedded_before(&mut self) -> Result<Vec<WorkerId>, Error> {
         let workers = self.parts.store.embedded_workers().await?;
         Ok(workers.into_iter().map(WorkerId).collect())
     }
@@ -400,68 +422,6 @@ impl Actor {
     pub(super) fn monotonic(&self, unix: i64) -> u64 {
         let left = unix.saturating_sub(unix_micros());
         self.clock.now().saturating_add_signed(left)
-    }
-
-    /// Releases the blobs that an ended job had pinned. Outputs stay pinned if the job has
-    /// succeeded; otherwise their pins are released too.
-    pub(super) fn release(&self, meta: &JobMeta, end: JobState) {
-        let (keystore, job) = (self.parts.keystore.clone(), meta.id);
-        tokio::spawn(async move {
-            let outputs = (end != JobState::Succeeded).then(|| id::output_holder(job));
-            for holder in [id::to_bytes(job)].into_iter().chain(outputs) {
-                if let Err(error) = keystore.unpin(&holder).await {
-                    tracing::warn!(%error, "a job's blobs cannot be unpinned; their pins must expire");
-                }
-            }
-        });
-    }
-
-    /// Hands out the leases that the scheduler has assigned.
-    pub(super) async fn assign(&mut self) {
-        let mut effects = Vec::new();
-        self.scheduler.flush(&mut effects);
-        effects.into_iter().for_each(|effect| self.effect(effect));
-        for (worker, leases) in std::mem::take(&mut self.assignments) {
-            let before = self.workers.wished(worker).unwrap_or_default();
-            let mut wish = Leases::new();
-            for lease in leases {
-                let leased = match before.get(&lease) {
-                    Some(leased) => Some(leased.clone()),
-                    None => self.lease(worker, lease.0, lease.1).await,
-                };
-                wish.extend(leased.map(|leased| (lease, leased)));
-            }
-            self.workers.wish(worker, Arc::new(wish));
-        }
-    }
-}
-
-impl Answer {
-    /// Whether the caller may rely on the answer from then on, whatever happens.
-    pub(super) fn promises(&self) -> bool {
-        match self {
-            Self::Submitted(..) | Self::Found(..) | Self::Ended(..) => true,
-            // The job's ending decides this itself (`is_relied_on`).
-            Self::Running(..) | Self::Committed(..) => false,
-        }
-    }
-
-    pub(super) fn send(self) {
-        match self {
-            Self::Ended(reply) => drop(reply.send(Ok(None))),
-            Self::Submitted(reply, watched) | Self::Running(reply, watched) => drop(reply.send(Ok(watched))),
-            Self::Found(reply, watched) => drop(reply.send(Ok(Some(watched)))),
-            Self::Committed(reply) => drop(reply.send(Ok(true))),
-        }
-    }
-
-    pub(super) fn refuse(self, error: &ApiError) {
-        match self {
-            Self::Ended(reply) => drop(reply.send(Err(error.clone()))),
-            Self::Submitted(reply, _) | Self::Running(reply, _) => drop(reply.send(Err(error.clone()))),
-            Self::Found(reply, _) => drop(reply.send(Err(error.clone()))),
-            Self::Committed(reply) => drop(reply.send(Err(error.clone()))),
-        }
     }
 }
 

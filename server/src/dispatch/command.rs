@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use bytes::Bytes;
 use cloakwork_proto::v1;
 use cloakwork_scheduler::{JobId, Report, Retry, WorkerId};
+use cloakwork_share::Share;
 use tokio::sync::{oneshot, watch};
 
 use super::{
@@ -16,18 +17,56 @@ use crate::{error::ApiError, jobs::Content};
 
 /// Each command belongs to the method of the same name on [`super::Dispatcher`].
 pub(super) enum Command {
-    Submit { job: Box<Admitted>, promised: bool, reply: oneshot::Sender<Result<Watched, ApiError>> },
-    Confirm { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>> },
-    Cancel { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>> },
-    Watch { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Option<Watched>> },
-    Settled { reply: oneshot::Sender<()> },
-    Attach { report: WorkerReport, reply: oneshot::Sender<Result<(watch::Receiver<Wish>, u64), ApiError>> },
-    Report { stream: u64, report: WorkerReport },
-    Detach { worker: WorkerId, stream: u64 },
-    Leased { worker: WorkerId, job: JobId, epoch: u64, reply: oneshot::Sender<Result<Option<Arc<Leased>>, ApiError>> },
-    Commit { outcome: Box<Outcome>, reply: oneshot::Sender<Result<bool, ApiError>> },
+    Submit {
+        job: Box<Admitted>,
+        promised: bool,
+        share: Share<Arc<str>>,
+        reply: oneshot::Sender<Result<Watched, ApiError>>,
+    },
+    Confirm {
+        tenant: Arc<str>,
+        job: JobId,
+        reply: oneshot::Sender<Result<Option<Watched>, ApiError>>,
+    },
+    Cancel {
+        tenant: Arc<str>,
+        job: JobId,
+        reply: oneshot::Sender<Result<Option<Watched>, ApiError>>,
+    },
+    Watch {
+        tenant: Arc<str>,
+        job: JobId,
+        reply: oneshot::Sender<Option<Watched>>,
+    },
+    Settled {
+        reply: oneshot::Sender<()>,
+    },
+    Attach {
+        report: WorkerReport,
+        reply: oneshot::Sender<Result<(watch::Receiver<Wish>, u64), ApiError>>,
+    },
+    Report {
+        stream: u64,
+        report: WorkerReport,
+    },
+    Detach {
+        worker: WorkerId,
+        stream: u64,
+    },
+    Leased {
+        worker: WorkerId,
+        job: JobId,
+        epoch: u64,
+        reply: oneshot::Sender<Result<Option<Arc<Leased>>, ApiError>>,
+    },
+    Commit {
+        outcome: Box<Outcome>,
+        reply: oneshot::Sender<Result<bool, ApiError>>,
+    },
     Drain,
-    Stop { embedded: Option<WorkerId> },
+    Stop {
+        embedded: Option<WorkerId>,
+    },
 }
 
 /// A worker's report about itself.

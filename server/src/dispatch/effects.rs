@@ -62,8 +62,8 @@ impl Actor {
                     live.timeline.leased = None;
                 }
                 let suspect = suspect.map(|group| group.0);
-                self.writes.push(Write::Requeued(Requeued { job, epoch, attempts, suspect, solo_crashes }));
-                self.requeued.push(job);
+                self.decided.writes.push(Write::Requeued(Requeued { job, epoch, attempts, suspect, solo_crashes }));
+                self.decided.requeued.push(job);
             }
             Effect::Accept { .. } => self.verdict = Some(true),
             Effect::Refuse { .. } => self.verdict = Some(false),
@@ -73,28 +73,18 @@ impl Actor {
 
     fn record(&mut self, attempt: scheduler::Attempt) {
         let scheduler::Attempt { job, epoch, worker, attempts, suspect, solo_crashes, .. } = attempt;
-        self.recorded.push((job, epoch));
+        self.decided.recorded.push((job, epoch));
         let in_memory = self.jobs.get_mut(&job).is_some_and(|live| {
             live.epoch = epoch;
             live.work.is_some()
         });
-        match self.writes.last_mut() {
-            // Stores the job and its first attempt as one row, instead of an insert and an update.
-            Some(Write::Submitted(fresh)) if fresh.meta.id == job => {
-                fresh.first = Some((epoch, worker.0));
-                if in_memory && !fresh.promised {
-                    self.early.push((worker, job, epoch));
-                }
-            }
-            _ => self.writes.push(Write::Attempt(Attempt {
-                job,
-                epoch,
-                attempts,
-                worker: worker.0,
-                suspect: suspect.map(|group| group.0),
-                solo_crashes,
-            })),
+        let fresh =
+            matches!(self.decided.writes.last(), Some(Write::Submitted(new)) if new.meta.id == job && !new.promised);
+        if fresh && in_memory {
+            self.decided.early.push((worker, job, epoch));
         }
+        let (worker, suspect) = (worker.0, suspect.map(|group| group.0));
+        self.decided.writes.push(Write::Attempt(Attempt { job, epoch, attempts, worker, suspect, solo_crashes }));
     }
 
     fn finished(&mut self, job: JobId, end: scheduler::End) {
@@ -129,8 +119,8 @@ impl Actor {
             && live.meta.inline_outputs
             && end.outputs.iter().all(|output| output.bytes.is_some());
         let ending = Ending { job, end, worker, handed_over };
-        self.writes.push(Write::Ended(ending.write()));
-        self.endings.push(ending);
+        self.decided.writes.push(Write::Ended(ending.write()));
+        self.decided.endings.push(ending);
     }
 
     /// Whether anyone relies on the server for this end. A caller that waits for the result and
@@ -159,8 +149,6 @@ impl Actor {
         if let Some(live) = self.jobs.remove(&job) {
             self.last_end = Some(Instant::now());
             self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
-            let state = live.view.borrow().state;
-            self.release(&live.meta, state);
         }
         self.late.push(record);
         self.late_since.get_or_insert_with(Instant::now);

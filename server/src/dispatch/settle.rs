@@ -1,132 +1,216 @@
-//! Settling: one transaction makes the decisions durable, then watchers and workers learn of them.
-//! A failed transaction is recovered from here.
+//! Settling: transactions make the decisions durable, then watchers and workers learn of them.
 //!
-//! Two actions do not wait for the transaction, because no one relies on the server for them. The
+//! One transaction is on its way to the store at a time. Meanwhile the dispatcher decides on, and
+//! its decisions gather for the next transaction. No caller learns of a decision before its commit,
+//! and no worker loses a lease before the commit of the decision that ends the lease. `recover.rs`
+//! describes a transaction that fails.
+//!
+//! Two actions do not wait for a transaction, because no one relies on the server for them. The
 //! first attempt at a job of `RunJob` begins early, and a result is handed over early if its caller
 //! gets all of it. If the process ends at that moment, one of two cases holds. Either the job is
 //! unknown and its caller has heard nothing, or its caller has the result and the job is computed
 //! once more. If the store fails, the early attempt is withdrawn and its caller refused. An end
-//! that was handed over is written as soon as the store works again.
+//! that was handed over is written as soon as the store works again, unless the store did not even
+//! take the job.
 
 use std::{
+    collections::HashSet,
+    mem,
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use cloakwork_proto::v1::JobState;
-use cloakwork_scheduler::Event;
-use tokio::time::sleep;
+use cloakwork_scheduler::{Event, JobId};
+use cloakwork_storage::{Error, Survival};
 
 use super::{
-    actor::{Actor, Answer},
-    command::Command,
+    actor::Actor,
+    decided::{Answer, Decided},
     effects::HandedOver,
     live::Leases,
     record,
 };
-use crate::{
-    database::{self, Survival},
-    error::ApiError,
-    store::Write,
-};
+use crate::store::Write;
 
 /// How long the latency records of ended jobs may wait to share a transaction. The ends of jobs
 /// that were not promised reach the disk with them.
 const LATE_RECORD_DELAY: Duration = Duration::from_millis(100);
 
-/// Pause between two attempts while the store fails.
-const STORE_RETRY_PAUSE: Duration = Duration::from_millis(250);
-
-/// State after a failure of the store, until the next attempt. Commands that need a write are
-/// refused during the stall; all others go on.
-pub(super) struct Stall {
-    pub(super) until: Instant,
-    refusal: ApiError,
+/// A transaction on its way to the store.
+pub(super) struct Commit {
+    /// The decisions that the transaction makes durable.
+    pub(super) decided: Decided,
+    /// Latency records that share the transaction.
+    pub(super) late: Vec<Write>,
+    survival: Survival,
+    begun: Instant,
+    applied: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
 }
 
 impl Actor {
-    /// Commits pending changes, unless the store failed less than `STORE_RETRY_PAUSE` ago.
-    pub(super) async fn settle_or_recover(&mut self) {
-        if self.stall.as_ref().is_some_and(|stall| Instant::now() < stall.until) {
+    /// Acts on the decisions: the actions that no one relies on happen at once, and the next
+    /// transaction begins unless one is on its way.
+    pub(super) async fn settle(&mut self) {
+        if !self.resume().await {
             return;
         }
-        match self.settle().await {
-            Ok(()) => self.stall = None,
-            Err(error) => self.recover(error).await,
+        loop {
+            if self.hand_over() | self.begin_early().await {
+                // Lets the tasks that were just told run before the database's thread takes the
+                // core.
+                tokio::task::yield_now().await;
+            }
+            if self.commit.is_some() {
+                return;
+            }
+            if self.decided.writes() || self.late_is_due() {
+                self.begin_commit();
+                return;
+            }
+            self.stall = None;
+            let decided = mem::take(&mut self.decided);
+            self.announce(decided);
+            self.assign().await;
+            // Jobs that turned out to have no key end during `assign`.
+            if !self.decided.writes() {
+                return;
+            }
         }
     }
 
-    /// Commits all decisions, then tells callers, watchers and workers.
-    pub(super) async fn settle(&mut self) -> Result<(), sqlx::Error> {
-        if self.hand_over() | self.begin_early().await {
-            // Lets the tasks that were just told run before the database's thread takes the core.
-            tokio::task::yield_now().await;
+    /// Waits for the transaction on its way, if there is one, and returns its result.
+    pub(super) async fn applied(commit: &mut Option<Commit>) -> Result<(), Error> {
+        match commit {
+            Some(commit) => commit.applied.as_mut().await,
+            None => std::future::pending().await,
         }
-        while !(self.writes.is_empty() && self.handed_over.is_empty()) || self.late_is_due() {
-            let (survival, late) = (self.survival(), self.late_is_due());
-            let mut writes: Vec<Write> = self.handed_over.iter().map(|told| told.end.clone()).collect();
-            writes.append(&mut self.writes);
-            if late {
-                writes.extend(self.late.iter().cloned());
+    }
+
+    /// Continues after the transaction on its way has ended: publishes its decisions, or recovers.
+    pub(super) async fn committed(&mut self, applied: Result<(), Error>) {
+        let Some(commit) = self.commit.take() else { return };
+        match applied {
+            Ok(()) => {
+                record::database(&self.parts.telemetry.metrics, "apply", commit.begun.elapsed());
+                self.stall = None;
+                self.announce(commit.decided);
+                self.assign().await;
             }
-            // If the store fails, the guards are dropped with the writes.
-            let guards = std::mem::take(&mut self.guards);
-            let begun = Instant::now();
-            self.parts.store.apply(survival, &writes).await?;
-            record::database(&self.parts.telemetry.metrics, "apply", begun.elapsed());
-            if late {
-                (self.late, self.late_since) = (Vec::new(), None);
-            }
-            guards.iter().for_each(|guard| guard.pins.keep());
-            for HandedOver { job, record, .. } in std::mem::take(&mut self.handed_over) {
-                self.close(job, record);
-            }
-            self.announce();
+            Err(error) => self.recover(commit, error).await,
         }
-        self.announce();
-        self.assign().await;
-        // Jobs that turned out to have no key ended during `assign`.
-        if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }
+    }
+
+    /// Commits everything that is decided, and returns after the last transaction. Gives up when a
+    /// transaction fails.
+    pub(super) async fn finish(&mut self) {
+        self.settle().await;
+        while self.commit.is_some() {
+            let applied = Self::applied(&mut self.commit).await;
+            let failed = applied.is_err();
+            self.committed(applied).await;
+            if failed {
+                return;
+            }
+            self.settle().await;
+        }
+    }
+
+    fn begin_commit(&mut self) {
+        let with_late = self.late_is_due();
+        let survival = self.survival(with_late);
+        let late = if with_late { mem::take(&mut self.late) } else { Vec::new() };
+        if with_late {
+            self.late_since = None;
+        }
+        let mut decided = mem::take(&mut self.decided);
+        // Attempts that did not begin early begin after the commit.
+        decided.early.clear();
+        let mut writes: Vec<Write> = decided.handed_over.iter().map(|told| told.end.clone()).collect();
+        writes.append(&mut decided.writes);
+        writes.extend(late.iter().cloned());
+        let store = self.parts.store.clone();
+        let applied = Box::pin(async move { store.apply(survival, &writes).await });
+        self.commit = Some(Commit { decided, late, survival, begun: Instant::now(), applied });
     }
 
     /// Tells the ends that no one relies on beyond the callers that receive the whole result.
     /// Returns false if there are none.
     fn hand_over(&mut self) -> bool {
         let (relied_on, free): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.endings).into_iter().partition(|end| self.is_relied_on(end));
-        self.endings = relied_on;
+            mem::take(&mut self.decided.endings).into_iter().partition(|end| self.is_relied_on(end));
+        self.decided.endings = relied_on;
         for ending in &free {
             let end = Write::Ended(ending.write());
             let record = self.tell(ending);
-            self.handed_over.push(HandedOver { job: ending.job, end, record });
+            self.decided.handed_over.push(HandedOver { job: ending.job, end, record });
         }
         let told = |job| free.iter().any(|ending| ending.job == job);
-        self.writes.retain(|write| !matches!(write, Write::Ended(ended) if told(ended.job)));
+        self.decided.writes.retain(|write| !matches!(write, Write::Ended(ended) if told(ended.job)));
         !free.is_empty()
     }
 
     /// Leases jobs that no one relies on to their workers, before the commit. Returns false if
     /// there are none.
     ///
-    /// Nothing begins early in a batch that waits for the disk. An attempt that crashed the process
-    /// before its record would be forgotten, and the jobs beside it would take the blame.
+    /// Nothing begins early whose commit is to wait for the disk, or waits behind such a commit. An
+    /// attempt that crashed the process before its record would be forgotten, and the jobs beside
+    /// it would take the blame. A later decision may still make the commit wait.
     async fn begin_early(&mut self) -> bool {
-        let early = std::mem::take(&mut self.early);
-        if self.survival() == Survival::PowerFailure {
+        let waits = self.commit.as_ref().is_some_and(|commit| commit.survival == Survival::PowerFailure);
+        let durable = self.survival(self.late_is_due()) == Survival::PowerFailure;
+        if self.decided.early.is_empty() || waits || durable {
             return false;
         }
         let mut any = false;
-        for (worker, job, epoch) in early {
-            let over = self.requeued.contains(&job) || self.endings.iter().any(|ending| ending.job == job);
+        for (worker, job, epoch) in mem::take(&mut self.decided.early) {
+            let ended = self.decided.endings.iter().any(|ending| ending.job == job);
+            let over = ended || self.decided.requeued.contains(&job);
             let Some(before) = self.workers.wished(worker).filter(|_| !over) else { continue };
             if let Some(leased) = self.lease(worker, job, epoch).await {
                 let mut wish = Leases::clone(&before);
                 wish.insert((job, epoch), leased);
                 self.workers.wish(worker, Arc::new(wish));
+                // From here on the worker may hand in a result, before the record is committed.
+                self.decided.recorded.retain(|recorded| *recorded != (job, epoch));
+                self.step(Event::Recorded { job, epoch });
                 any = true;
             }
         }
         any
+    }
+
+    /// Hands out the leases that the scheduler has assigned.
+    ///
+    /// The scheduler's state includes decisions that are not committed. Workers keep the leases
+    /// that those decisions end until the commit.
+    async fn assign(&mut self) {
+        let mut effects = Vec::new();
+        self.scheduler.flush(&mut effects);
+        effects.into_iter().for_each(|effect| self.effect(effect));
+        for worker in mem::take(&mut self.withheld) {
+            if !self.assignments.contains_key(&worker) {
+                self.assignments.insert(worker, self.scheduler.assignment(worker));
+            }
+        }
+        let kept: HashSet<JobId> = self.decided.leased_until_commit();
+        for (worker, leases) in mem::take(&mut self.assignments) {
+            let before = self.workers.wished(worker).unwrap_or_default();
+            let mut wish = Leases::new();
+            for lease in leases {
+                let leased = match before.get(&lease) {
+                    Some(leased) => Some(leased.clone()),
+                    None => self.lease(worker, lease.0, lease.1).await,
+                };
+                wish.extend(leased.map(|leased| (lease, leased)));
+            }
+            for (lease, leased) in before.iter().filter(|(lease, _)| kept.contains(&lease.0)) {
+                if wish.insert(*lease, leased.clone()).is_none() {
+                    self.withheld.insert(worker);
+                }
+            }
+            self.workers.wish(worker, Arc::new(wish));
+        }
     }
 
     /// When the late records must be written.
@@ -149,54 +233,10 @@ impl Actor {
     /// from then on need the wait for the disk. An attempt's record must survive a crash of this
     /// process, because the job may cause the crash. After a power failure no job is to blame. A
     /// commit of late records also flushes all earlier transactions to disk.
-    fn survival(&self) -> Survival {
+    fn survival(&self, with_late: bool) -> Survival {
+        let decided = &self.decided;
         let relied_on =
-            self.answers.iter().any(Answer::promises) || self.endings.iter().any(|end| self.is_relied_on(end));
-        if relied_on || self.late_is_due() { Survival::PowerFailure } else { Survival::Crash }
-    }
-
-    /// Publishes the committed changes. This may lead to new decisions.
-    fn announce(&mut self) {
-        for job in std::mem::take(&mut self.requeued) {
-            if let Some(live) = self.jobs.get(&job) {
-                live.publish(|view| (view.state, view.rows_done) = (JobState::Queued, 0));
-            }
-        }
-        for ending in std::mem::take(&mut self.endings) {
-            let record = self.tell(&ending);
-            self.close(ending.job, record);
-        }
-        for answer in std::mem::take(&mut self.answers) {
-            answer.send();
-        }
-        for (job, epoch) in std::mem::take(&mut self.recorded) {
-            self.step(Event::Recorded { job, epoch });
-        }
-    }
-
-    /// Recovers from a failure of the store. The decisions are void, so memory is reloaded: it must
-    /// not be ahead of the store.
-    async fn recover(&mut self, error: sqlx::Error) {
-        let refusal = database::failed(error);
-        for answer in std::mem::take(&mut self.answers) {
-            answer.refuse(&refusal);
-        }
-        while let Err(error) = self.reload(false).await {
-            database::failed(error);
-            sleep(STORE_RETRY_PAUSE).await;
-        }
-        self.stall = Some(Stall { until: Instant::now() + STORE_RETRY_PAUSE, refusal });
-    }
-
-    /// Refuses commands that need a write while the store fails, and returns all other commands.
-    pub(super) fn pass(&self, command: Command) -> Option<Command> {
-        let Some(Stall { refusal, .. }) = &self.stall else { return Some(command) };
-        match command {
-            Command::Submit { reply, .. } => drop(reply.send(Err(refusal.clone()))),
-            Command::Confirm { reply, .. } | Command::Cancel { reply, .. } => drop(reply.send(Err(refusal.clone()))),
-            Command::Commit { reply, .. } => drop(reply.send(Err(refusal.clone()))),
-            other => return Some(other),
-        }
-        None
+            decided.answers.iter().any(Answer::promises) || decided.endings.iter().any(|end| self.is_relied_on(end));
+        if relied_on || with_late { Survival::PowerFailure } else { Survival::Crash }
     }
 }

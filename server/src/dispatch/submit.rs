@@ -3,20 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cloakwork_keystore::Digest;
-use cloakwork_scheduler::{Event, Group, NewJob as Scheduled, TenantId};
+use cloakwork_keystore::{Digest, Reservation};
+use cloakwork_scheduler::{Event, Group, JobId, NewJob as Scheduled, TenantId};
+use cloakwork_share::Share;
 use tokio::sync::oneshot;
 
-use super::{
-    Watched,
-    actor::{Actor, Answer},
-    live::Live,
-    record,
-};
+use super::{Watched, actor::Actor, decided::Answer, live::Live, record};
 use crate::{
     database,
     error::{ApiError, DRAINING},
-    jobs::{Content, JobMeta, JobView, Pins, Request, Timeline, same_request},
+    jobs::{Content, JobMeta, JobView, Request, Timeline, same_request},
     keys::KeyUse,
     store::{NewJob, Write},
 };
@@ -36,8 +32,8 @@ pub struct Admitted {
     pub companion_parts: Vec<Digest>,
     /// Keeps the key from being purged until the job is in the store.
     pub key_use: Arc<KeyUse>,
-    /// Pins the input blobs until the store has the job.
-    pub pins: Arc<Pins>,
+    /// Keeps the input blobs until the store has the job, with its pins.
+    pub reserved: Arc<Reservation>,
     /// Times of the steps so far. The store held no job of this request at some moment after
     /// `received`.
     pub timeline: Timeline,
@@ -46,10 +42,14 @@ pub struct Admitted {
 /// Keeps the key and the blobs of a job until the store holds the job.
 #[derive(Debug)]
 pub(super) struct Guard {
+    /// The job.
+    pub(super) job: JobId,
     /// Keeps the key from being purged.
     _key_use: Arc<KeyUse>,
-    /// Pins the blobs. Once the job is stored, the pins belong to the job.
-    pub(super) pins: Arc<Pins>,
+    /// Keeps the blobs. Once the job is stored, its pins keep them.
+    _reserved: Arc<Reservation>,
+    /// Counts the job's write among those that wait.
+    _share: Share<Arc<str>>,
 }
 
 impl Actor {
@@ -57,30 +57,33 @@ impl Actor {
         &mut self,
         job: Admitted,
         promised: bool,
+        share: Share<Arc<str>>,
         reply: oneshot::Sender<Result<Watched, ApiError>>,
     ) {
-        let answer = if promised { Answer::Submitted } else { Answer::Running };
-        match self.known(&job).await {
+        let watched = match self.known(&job).await {
             Ok(Some(known)) => {
                 // The first submission may not have been promised, or its write may not be on disk
                 // yet.
-                let first = known.borrow().meta.id;
-                self.promise(first);
-                self.writes.push(Write::Confirmed(first));
-                self.answers.push(answer(reply, known));
-            }
-            Ok(None) => match self.accept(&job, promised) {
-                Ok(watched) => {
-                    self.answers.push(answer(reply, watched));
+                if promised {
+                    let first = known.borrow().meta.id;
+                    self.promise(first);
+                    self.decided.writes.push(Write::Confirmed(first));
                 }
-                Err(refusal) => drop(reply.send(Err(refusal))),
-            },
-            Err(error) => drop(reply.send(Err(error))),
+                Ok(known)
+            }
+            Ok(None) => self.accept(&job, promised, share),
+            Err(error) => Err(error),
+        };
+        match watched {
+            Ok(watched) if promised => self.decided.answers.push(Answer::Submitted(reply, watched)),
+            // The caller of `RunJob` hears nothing before the job's end. If the job cannot be
+            // stored, the watch ends without an end.
+            answer => drop(reply.send(answer)),
         }
     }
 
     /// The job that an earlier request with this idempotency key created.
-    async fn known(&self, job: &Admitted) -> Result<Option<Watched>, ApiError> {
+    async fn known(&mut self, job: &Admitted) -> Result<Option<Watched>, ApiError> {
         let meta = &*job.meta;
         let request = Request { id: meta.request_id, digest: meta.request_digest };
         if let Some(live) = self.requests.get(&(meta.tenant.clone(), meta.request_id)).and_then(|id| self.jobs.get(id))
@@ -99,7 +102,7 @@ impl Actor {
         Ok(Some(ended(view)))
     }
 
-    fn accept(&mut self, job: &Admitted, promised: bool) -> Result<Watched, ApiError> {
+    fn accept(&mut self, job: &Admitted, promised: bool, share: Share<Arc<str>>) -> Result<Watched, ApiError> {
         if self.draining {
             return Err(DRAINING.error("the server is stopping and takes no new jobs"));
         }
@@ -110,15 +113,15 @@ impl Actor {
         self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
         self.jobs.insert(job.meta.id, live);
         self.keep(job.meta.id, work);
-        self.writes.push(Write::Submitted(NewJob {
+        self.decided.writes.push(Write::Submitted(NewJob {
             meta: job.meta.clone(),
             program: job.program.clone(),
             inputs: job.inputs.clone(),
             key_parts: job.key_parts.clone(),
-            first: None,
             promised,
         }));
-        self.guards.push(Guard { _key_use: job.key_use.clone(), pins: job.pins.clone() });
+        let (key_use, reserved) = (job.key_use.clone(), job.reserved.clone());
+        self.decided.guards.push(Guard { job: job.meta.id, _key_use: key_use, _reserved: reserved, _share: share });
         record::submitted(&self.parts.telemetry.metrics, &job.meta);
         let event = Event::Submitted(self.scheduled(&job.meta));
         self.step(event);

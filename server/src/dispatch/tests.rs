@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use cloakwork_keystore::TenantId;
+use cloakwork_keystore::{Reservation, TenantId};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::{JobId, Report, WorkerId};
+use cloakwork_storage::{Database, Rows};
 use tempfile::TempDir;
 use tokio::{
     sync::watch,
@@ -14,8 +15,8 @@ use tokio::{
 use super::*;
 use crate::{
     clock,
-    database::{Database, MIGRATIONS},
-    jobs::{JobMeta, Pins, Timeline},
+    database::SCHEMAS,
+    jobs::{JobMeta, Timeline},
     keys::{self, KeyUses},
     store::tests::new_job,
 };
@@ -38,11 +39,11 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap();
+        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
         let store = Store::new(database.clone());
         let parts = Parts {
             store: store.clone(),
-            keystore: keys::tests::keystore(directory.path()).await,
+            keystore: keys::tests::keystore(directory.path(), &database).await,
             limits: Arc::default(),
             telemetry: Arc::new(Telemetry::new().unwrap()),
         };
@@ -81,7 +82,7 @@ impl Fixture {
             inputs: [].into(),
             key_parts: Vec::new(),
             companion_parts: Vec::new(),
-            pins: Arc::new(Pins::none()),
+            reserved: Arc::new(Reservation::none(&TenantId::new(TENANT).unwrap())),
             timeline: Timeline::start(std::time::Instant::now()),
         };
         let dispatcher = self.dispatcher.clone();
@@ -110,7 +111,18 @@ impl Fixture {
         let held = |wish: &Wish| {
             wish.as_ref().is_some_and(|leases| leases.keys().map(|(job, _)| *job).collect::<BTreeSet<_>>() == wanted)
         };
-        timeout(STEP_TIMEOUT, self.wishes.wait_for(held)).await.expect("a wish in time").unwrap();
+        let come = timeout(STEP_TIMEOUT, self.wishes.wait_for(held)).await.is_ok_and(|wish| wish.is_ok());
+        let found = self.wishes.borrow().as_ref().map(|leases| leases.keys().copied().collect::<Vec<_>>());
+        assert!(come, "the worker is to hold {found:?}");
+    }
+
+    /// Ends as soon as the worker is no longer to hold job `number`.
+    fn always_wished(&self, number: u8) -> tokio::task::JoinHandle<()> {
+        let mut wishes = self.wishes.clone();
+        let held = move |wish: &Wish| {
+            wish.as_ref().is_some_and(|leases| leases.keys().any(|(job, _)| *job == JobId(number.into())))
+        };
+        tokio::spawn(async move { _ = wishes.wait_for(|wish| !held(wish)).await })
     }
 
     /// Waits until the store says that job `number` has succeeded.
@@ -136,6 +148,15 @@ impl Fixture {
         }
     }
 
+    /// Waits until the dispatcher has handled all earlier commands, whether or not it answers them.
+    async fn settles(&self) {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        // The dispatcher handles commands in order, and answers this one at once.
+        self.dispatcher.watch(TENANT, JobId(0)).await.unwrap();
+    }
+
     /// Makes the store refuse the given kind of change from now on.
     async fn break_store(&self, change: &str) {
         self.alter(broken(change)).await;
@@ -146,8 +167,8 @@ impl Fixture {
     }
 
     async fn alter(&self, sql: String) {
-        let mut transaction = self.database.write().await.unwrap();
-        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut *transaction).await.unwrap();
+        let mut transaction = self.database.write(Rows::All).await.unwrap();
+        transaction.script(sql).await.unwrap();
         transaction.commit().await.unwrap();
     }
 }
@@ -164,32 +185,31 @@ async fn succeeded(watched: &mut Watched) {
 #[tokio::test]
 async fn an_unpromised_job_begins_and_ends_while_the_store_is_busy() {
     let mut fixture = Fixture::new().await;
-    let busy = fixture.database.write().await.unwrap();
-    let submitted = fixture.submit(1, false);
+    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let mut watched = fixture.submit(1, false).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
-    assert!(!submitted.is_finished());
-    busy.commit().await.unwrap();
-    let mut watched = submitted.await.unwrap().unwrap();
-
-    let busy = fixture.database.write().await.unwrap();
+    // The job's first transaction is on its way when the job ends.
+    fixture.waits_for_store().await;
     let committed = fixture.commit(1);
     succeeded(&mut watched).await;
     let dispatcher = fixture.dispatcher.clone();
     let settled = tokio::spawn(async move { dispatcher.settled().await });
-    fixture.waits_for_store().await;
+    // A third call is decided meanwhile, and begins.
+    let _second = fixture.submit(2, false).await.unwrap().unwrap();
+    fixture.wished(&[1, 2]).await;
     assert!(!committed.is_finished() && !settled.is_finished());
     busy.commit().await.unwrap();
     settled.await.unwrap().unwrap();
     let stored = fixture.store.job(TENANT, JobId(1), true).await.unwrap().expect("the job");
     assert_eq!(stored.state, JobState::Succeeded, "the store has it by then");
     assert!(committed.await.unwrap().unwrap());
-    fixture.wished(&[]).await;
+    fixture.wished(&[2]).await;
 }
 
 #[tokio::test]
 async fn a_promised_job_waits_for_the_store() {
     let mut fixture = Fixture::new().await;
-    let busy = fixture.database.write().await.unwrap();
+    let busy = fixture.database.write(Rows::All).await.unwrap();
     let submitted = fixture.submit(1, true);
     fixture.waits_for_store().await;
     assert!(fixture.wishes.borrow().as_ref().is_none_or(|leases| leases.is_empty()) && !submitted.is_finished());
@@ -197,7 +217,7 @@ async fn a_promised_job_waits_for_the_store() {
     let mut watched = submitted.await.unwrap().unwrap();
     fixture.wished(&[1]).await;
 
-    let busy = fixture.database.write().await.unwrap();
+    let busy = fixture.database.write(Rows::All).await.unwrap();
     let committed = fixture.commit(1);
     fixture.waits_for_store().await;
     assert!(watched.borrow().end.is_none() && !committed.is_finished());
@@ -211,6 +231,7 @@ async fn a_handed_over_end_survives_a_failing_store() {
     let mut fixture = Fixture::new().await;
     let mut watched = fixture.submit(1, false).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
+    fixture.dispatcher.settled().await.unwrap();
     fixture.break_store(ENDS).await;
     assert!(fixture.commit(1).await.unwrap().is_err());
     succeeded(&mut watched).await;
@@ -227,12 +248,32 @@ async fn a_handed_over_end_survives_a_failing_store() {
     assert_eq!(fixture.commit(1).await.unwrap().ok(), Some(false), "handed in twice");
 }
 
+/// The end of job 1 is decided and not committed. A worker that hears of a refusal now would
+/// discard its result, which may be needed again.
+#[tokio::test]
+async fn a_refused_result_waits_for_the_decision_behind_the_refusal() {
+    let mut fixture = Fixture::new().await;
+    let _watched = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let first = fixture.commit(1);
+    fixture.waits_for_store().await;
+    let second = fixture.commit(1);
+    fixture.settles().await;
+    assert!(!first.is_finished() && !second.is_finished());
+    busy.commit().await.unwrap();
+    assert!(first.await.unwrap().unwrap());
+    assert_eq!(second.await.unwrap().ok(), Some(false), "handed in twice");
+}
+
 #[tokio::test]
 async fn a_job_that_cannot_be_stored_is_taken_back_from_its_worker() {
     let mut fixture = Fixture::new().await;
     fixture.break_store(NEW_JOBS).await;
-    let submitted = fixture.submit(1, false);
-    let refused = submitted.await.unwrap().expect_err("refused");
+    let watched = fixture.submit(1, false).await.unwrap().unwrap();
+    lost(watched).await;
+    let promised = fixture.submit(2, true).await.unwrap();
+    let refused = promised.expect_err("refused");
     assert_eq!(refused.reason().grpc, tonic::Code::Unavailable, "{refused}");
     fixture.wished(&[]).await;
     fixture.heal_store().await;
@@ -254,20 +295,90 @@ async fn an_early_attempt_withdraws_no_job_from_its_worker() {
     let mut fixture = Fixture::new().await;
     fixture.submit(1, false).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
-    let mut busy = fixture.database.write().await.unwrap();
-    let held_up = fixture.submit(2, false);
+    fixture.dispatcher.settled().await.unwrap();
+    let mut busy = fixture.database.write(Rows::All).await.unwrap();
+    let _second = fixture.submit(2, false).await.unwrap().unwrap();
     fixture.wished(&[1, 2]).await;
-    // Both commands form one batch behind the blocked transaction. Job 1 ends only with their
-    // commit, which fails.
-    let (committed, submitted) = (fixture.commit(1), fixture.submit(3, false));
-    sqlx::query(sqlx::AssertSqlSafe(broken(ENDS))).execute(&mut *busy).await.unwrap();
-    busy.commit().await.unwrap();
-    held_up.await.unwrap().unwrap();
+    fixture.waits_for_store().await;
+    // Both commands form one transaction behind the blocked one. Job 1 ends only with their commit,
+    // which fails.
+    let (committed, third) = (fixture.commit(1), fixture.submit(3, false).await.unwrap().unwrap());
     fixture.wished(&[1, 2, 3]).await;
-    assert!(committed.await.unwrap().is_err() && submitted.await.unwrap().is_err());
+    busy.script(broken(ENDS)).await.unwrap();
+    busy.commit().await.unwrap();
+    lost(third).await;
+    assert!(committed.await.unwrap().is_err());
     fixture.heal_store().await;
     fixture.stored(1).await;
     fixture.wished(&[2]).await;
+}
+
+/// The second transaction ends job 1 while the first is on its way. The worker keeps the lease
+/// until the second commit, so that it can hand the result in again.
+#[tokio::test]
+async fn no_lease_is_withdrawn_before_the_commit_of_the_end() {
+    let mut fixture = Fixture::new().await;
+    let mut first = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    let mut busy = fixture.database.write(Rows::All).await.unwrap();
+    let second = fixture.submit(2, true);
+    fixture.waits_for_store().await;
+    let held = fixture.always_wished(1);
+    let committed = fixture.commit(1);
+    fixture.settles().await;
+    busy.script(broken(ENDS)).await.unwrap();
+    busy.commit().await.unwrap();
+    second.await.unwrap().unwrap();
+    fixture.wished(&[1, 2]).await;
+    assert!(committed.await.unwrap().is_err(), "the end is not stored");
+    assert!(first.borrow_and_update().end.is_none());
+    assert!(!held.is_finished(), "the lease was withdrawn");
+    held.abort();
+    fixture.heal_store().await;
+    loop {
+        // Right after the failure, the dispatcher still refuses results.
+        match fixture.commit(1).await.unwrap() {
+            Ok(taken) => break assert!(taken, "the worker still holds the lease"),
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+    succeeded(&mut first).await;
+    fixture.wished(&[2]).await;
+}
+
+/// Neither reads nor writes work. Callers are refused at once, and the dispatcher goes on when the
+/// store is back.
+#[tokio::test]
+async fn calls_are_refused_while_the_store_is_away() {
+    let mut fixture = Fixture::new().await;
+    let mut held = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.alter("ALTER TABLE jobs RENAME TO away".to_owned()).await;
+    let waiting = fixture.submit(2, false).await.unwrap().unwrap();
+    lost(waiting).await;
+    for promised in [true, false] {
+        let refused = timeout(STEP_TIMEOUT, fixture.submit(3, promised)).await.expect("an answer").unwrap();
+        assert_eq!(refused.expect_err("refused").reason().grpc, tonic::Code::Unavailable);
+    }
+    let refused = timeout(STEP_TIMEOUT, fixture.commit(1)).await.expect("an answer").unwrap();
+    assert_eq!(refused.expect_err("refused").reason().grpc, tonic::Code::Unavailable);
+    fixture.dispatcher.settled().await.unwrap();
+    assert!(held.borrow_and_update().end.is_none());
+    fixture.alter("ALTER TABLE away RENAME TO jobs".to_owned()).await;
+    fixture.wished(&[1]).await;
+    loop {
+        match fixture.commit(1).await.unwrap() {
+            Ok(taken) => break assert!(taken, "the worker still holds the lease"),
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+    succeeded(&mut held).await;
+}
+
+/// Waits until the watch of a job that could not be stored has ended.
+async fn lost(mut watched: Watched) {
+    let ended = timeout(STEP_TIMEOUT, watched.wait_for(|view| view.end.is_some())).await.expect("in time");
+    assert!(ended.is_err(), "a job that is not stored has no end");
 }
 
 fn broken(change: &str) -> String {

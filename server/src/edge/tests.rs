@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use axum::{Extension, Router, routing::post};
+use cloakwork_storage::Database;
 use http::header::AUTHORIZATION;
 use http_body::Body as _;
 use tokio::sync::{Notify, mpsc};
@@ -12,7 +13,7 @@ use super::*;
 use crate::{
     address::Addresses,
     auth::{Principal, Rules, Scope, TokenStore},
-    database::{Database, MIGRATIONS},
+    database::SCHEMAS,
     error::{self, KEY_NOT_FOUND},
     tenant::Tenant,
 };
@@ -42,7 +43,7 @@ struct Fixture {
 impl Fixture {
     async fn new(router: Router, limits: Limits) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap();
+        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
         let rules = Rules { anonymous: true, worker_mtls: false };
         let tokens = TokenStore::new(database);
         let addresses = Arc::new(Addresses::new(&limits));

@@ -3,11 +3,12 @@ use std::{io::Write as _, path::Path};
 use bytes::Bytes;
 use cloakwork_keystore::{Clock, Digest, KeyState, Options, StoreOptions};
 use cloakwork_params::{EnvelopeWriter, Header, Layout, ObjectKind, Seed, table};
+use cloakwork_storage::{Database, Survival};
 
 use super::*;
 use crate::{
     backend,
-    database::{Database, MIGRATIONS, Survival},
+    database::SCHEMAS,
     limits::Limits,
     store::{Write, tests::new_job},
 };
@@ -31,16 +32,15 @@ pub(crate) fn part() -> Bytes {
 }
 
 /// An empty key store below `root`.
-pub(crate) async fn keystore(root: &Path) -> Keystore {
+pub(crate) async fn keystore(root: &Path, database: &Database) -> Keystore {
     let options = Options {
         staging: root.join("staging"),
         store: StoreOptions::Local(root.join("blobs")),
-        catalogue: root.join("keystore.db"),
         allow_weak_sets: true,
         limits: backend::keystore_limits(&Limits::default()),
         clock: Clock::system(),
     };
-    Keystore::open(options).await.unwrap()
+    Keystore::open(options, database).await.unwrap()
 }
 
 struct Fixture {
@@ -56,8 +56,9 @@ impl Fixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
-        let keystore = keystore(root).await;
-        let store = Store::new(Database::open(&root.join("server.db"), &MIGRATIONS, 1).await.unwrap());
+        let database = Database::open(&root.join("server.db"), &SCHEMAS, 1).await.unwrap();
+        let keystore = keystore(root, &database).await;
+        let store = Store::new(database);
         let tenant = TenantId::new("a").unwrap();
         let bytes = part();
         keystore.put(&tenant, bytes.clone(), None).await.unwrap();

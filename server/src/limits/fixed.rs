@@ -29,6 +29,12 @@ pub const FIXED: &[Fixed] = &[
         "Commands that the dispatcher decides in one transaction (group commit)",
     ),
     row(
+        "ANSWERS_MAX",
+        "server/src/dispatch/actor.rs",
+        "4096",
+        "Answers that wait for the dispatcher's next transaction before it takes no more commands",
+    ),
+    row(
         "WORK_BYTES_MAX",
         "server/src/dispatch/actor.rs",
         "256 << 20",
@@ -88,7 +94,7 @@ pub const FIXED: &[Fixed] = &[
         "1024",
         "Units of one tenant that wait for the dispatcher to store them",
     ),
-    row("ROWS_MAX", "server/src/store/write.rs", "64", "Inputs or outputs that one statement stores"),
+    row("ROWS_MAX", "server/src/store/image.rs", "64", "Inputs or outputs that one statement stores"),
     row("FRAME_BYTES", "server/src/edge.rs", "1 << 20", "Bytes of one HTTP/2 frame"),
     row("MESSAGE_BYTES_MAX", "server/src/error.rs", "1024", "Bytes of an error's message"),
     row("VALUE_BYTES_MAX", "server/src/error.rs", "256", "Bytes of a value in an error's details"),
@@ -167,8 +173,19 @@ pub const FIXED: &[Fixed] = &[
     row("KNOWN_MAX", "server/src/store/programs.rs", "4096", "Programs that are remembered as stored"),
     row("QUOTA_TENANTS_MAX", "server/src/quota.rs", "4096", "Tenants whose stored bytes are remembered"),
     row("KNOWN_KEYS_MAX", "keystore/src/known_keys.rs", "1024", "Keys whose lookup is cached"),
-    row("SCRIPT_MAX", "keystore/src/database/batch.rs", "64", "Statements that are sent to the database as one script"),
-    row("PREPARED_MAX", "keystore/src/database/batch.rs", "8", "Statements of a batch that is kept prepared"),
+    row(
+        "SCRIPT_MAX",
+        "base/storage/src/sqlite/script.rs",
+        "64",
+        "Statements that are sent to the database as one script",
+    ),
+    row(
+        "READER_WAIT_MAX",
+        "base/storage/src/readers.rs",
+        "Duration::from_secs(30)",
+        "Wait for a free connection that reads the database",
+    ),
+    row("PREPARED_MAX", "base/storage/src/sqlite/script.rs", "8", "Statements of a batch that is kept prepared"),
     row(
         "SILENT",
         "keystore/src/upload/place.rs",
@@ -353,7 +370,7 @@ mod tests {
             FIXED.iter().map(|row| (root().join(row.file).canonicalize().unwrap(), row.name)).collect();
         assert_eq!(listed.len(), FIXED.len(), "a constant has two rows");
         let mut files = Vec::new();
-        for directory in ["server/src", "server/scheduler/src", "keystore/src", "worker/src"] {
+        for directory in ["server/src", "server/scheduler/src", "keystore/src", "worker/src", "base/storage/src"] {
             sources(&root().join(directory), &mut files);
         }
         for file in files {

@@ -462,3 +462,5 @@ async fn a_worker_that_outlives_its_grace_is_aborted_during_shutdown() {
     timeout(STEP_TIMEOUT, server.run(std::future::ready(()))).await.expect("the server ends").unwrap();
     assert_eq!(stopped.try_recv(), Err(oneshot::error::TryRecvError::Closed));
 }
+
+mod upgrade;

@@ -105,7 +105,7 @@ impl JobService for Jobs {
         let watched = self.submit(&caller, &request_id, spec, false).await?;
         // The job owns the message's bytes now.
         drop(held);
-        let job = Some(end_of(watched).await?);
+        let job = Some(self.end_of(watched).await?);
         Ok(Response::new(RunJobResponse { job }))
     }
 }
@@ -142,6 +142,18 @@ impl Jobs {
         self.dispatcher.submit(admitted?, promised).await
     }
 
+    /// Waits until the job has ended.
+    async fn end_of(&self, mut watched: Watched) -> Result<v1::Job, ApiError> {
+        if let Ok(view) = watched.wait_for(|view| view.end.is_some()).await {
+            return Ok(view.to_proto());
+        }
+        // Either the dispatcher is gone, or it dropped the job because the store did not take it.
+        match self.dispatcher.settled().await {
+            Ok(()) => Err(database::unavailable()),
+            Err(_) => Err(DRAINING.error("the server is stopping; the job goes on when it is back")),
+        }
+    }
+
     /// A job of the tenant, live or ended.
     async fn find(&self, caller: &Caller, name: &str) -> Result<Watched, ApiError> {
         self.find_id(caller, job_id(caller, name)?).await
@@ -150,14 +162,6 @@ impl Jobs {
     async fn find_id(&self, caller: &Caller, job: JobId) -> Result<Watched, ApiError> {
         let watched = self.dispatcher.find(caller.tenant.as_str(), job).await?;
         watched.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job {}", id::to_text(job))))
-    }
-}
-
-/// Waits until the job has ended.
-async fn end_of(mut watched: Watched) -> Result<v1::Job, ApiError> {
-    match watched.wait_for(|view| view.end.is_some()).await {
-        Ok(view) => Ok(view.to_proto()),
-        Err(_) => Err(DRAINING.error("the server is stopping; the job goes on when it is back")),
     }
 }
 

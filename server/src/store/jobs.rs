@@ -7,15 +7,11 @@ use cloakwork_circuit::ProgramId;
 use cloakwork_params::{AnySet, KeyId, SetId};
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
-use futures_util::TryStreamExt as _;
+use cloakwork_storage::{Connection, Error, Row, Rows, Survival};
 use prost::Message as _;
-use sqlx::{QueryBuilder, Row as _, Sqlite, sqlite::SqliteRow};
 
 use super::Store;
-use crate::{
-    database::Survival,
-    jobs::{Content, End, JobMeta, JobView, cost_of_blocks, id},
-};
+use crate::jobs::{Content, End, JobMeta, JobView, cost_of_blocks, id};
 
 /// A page of jobs, newest first.
 pub struct JobPage {
@@ -44,46 +40,36 @@ pub struct LiveJob {
 impl Store {
     /// Prepares the store, before any other call. The call fills the filter of known requests, and
     /// deletes the inputs of jobs that ended directly before a crash.
-    pub async fn begin(&self) -> Result<(), sqlx::Error> {
-        let mut rows = sqlx::query("SELECT tenant, request_id FROM jobs").fetch(self.database.readers());
-        while let Some(row) = rows.try_next().await? {
-            self.requests.insert(row.try_get("tenant")?, &array(&row, "request_id")?);
-        }
-        let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
-        self.database
-            .apply(Survival::Crash, |batch| {
-                batch.push(sql);
+    pub async fn begin(&self) -> Result<(), Error> {
+        let mut reader = self.database.read().await?;
+        let requests = reader.query("SELECT tenant, request_id FROM jobs");
+        requests
+            .for_each(|row| {
+                self.requests.insert(row.text("tenant")?, &row.array("request_id")?);
+                Ok(())
             })
-            .await
+            .await?;
+        let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
+        self.database.apply(Survival::Crash, |batch| _ = batch.push(sql)).await
     }
 
     /// The job that the request with this ID created.
-    pub async fn job_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobView>, sqlx::Error> {
+    pub async fn job_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobView>, Error> {
         if !self.requests.may_hold(tenant, request_id) {
             return Ok(None);
         }
-        let row = sqlx::query("SELECT * FROM jobs WHERE tenant = $1 AND request_id = $2")
-            .bind(tenant.to_owned())
-            .bind(request_id.to_vec())
-            .fetch_optional(self.database.readers())
-            .await?;
-        match row {
-            Some(row) => Ok(Some(self.view(&row, true).await?)),
-            None => Ok(None),
-        }
+        let mut reader = self.database.read().await?;
+        let query = reader.query("SELECT * FROM jobs WHERE tenant = $1 AND request_id = $2");
+        let row = query.bind(tenant).bind(*request_id).optional().await?;
+        view(&mut reader, row, true).await
     }
 
     /// A tenant's job. Outputs are read only if `with_outputs` is set.
-    pub async fn job(&self, tenant: &str, job: JobId, with_outputs: bool) -> Result<Option<JobView>, sqlx::Error> {
-        let row = sqlx::query("SELECT * FROM jobs WHERE id = $1 AND tenant = $2")
-            .bind(id::to_bytes(job).to_vec())
-            .bind(tenant.to_owned())
-            .fetch_optional(self.database.readers())
-            .await?;
-        match row {
-            Some(row) => Ok(Some(self.view(&row, with_outputs).await?)),
-            None => Ok(None),
-        }
+    pub async fn job(&self, tenant: &str, job: JobId, with_outputs: bool) -> Result<Option<JobView>, Error> {
+        let mut reader = self.database.read().await?;
+        let query = reader.query("SELECT * FROM jobs WHERE id = $1 AND tenant = $2");
+        let row = query.bind(id::to_bytes(job)).bind(tenant).optional().await?;
+        view(&mut reader, row, with_outputs).await
     }
 
     /// A tenant's jobs before `before`, newest first, in the given states (in all states if
@@ -94,215 +80,206 @@ impl Store {
         states: &[JobState],
         before: Option<JobId>,
         count: u32,
-    ) -> Result<JobPage, sqlx::Error> {
-        let mut query: QueryBuilder<Sqlite> = QueryBuilder::new("SELECT * FROM jobs");
-        query.push(" WHERE tenant = ").push_bind(tenant.to_owned());
-        if let Some(before) = before {
-            query.push(" AND id < ").push_bind(id::to_bytes(before).to_vec());
-        }
-        if !states.is_empty() {
-            query.push(" AND state IN (");
-            let mut list = query.separated(", ");
-            for state in states {
-                list.push_bind(*state as i32);
-            }
-            query.push(")");
-        }
-        // The extra row tells whether another page follows.
-        query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(count) + 1);
-        let rows = query.build().fetch_all(self.database.readers()).await?;
-        let more = rows.len() > count as usize;
-        let mut jobs = Vec::with_capacity(rows.len());
-        for row in rows.iter().take(count as usize) {
-            jobs.push(self.view(row, false).await?);
-        }
-        let next = jobs.last().filter(|_| more).map(|job| job.meta.id);
+    ) -> Result<JobPage, Error> {
+        let before = before.map_or(AFTER_ALL_IDS.to_vec(), |before| id::to_bytes(before).to_vec());
+        let states = states.iter().fold(0, |bits, state| bits | 1_i64 << *state as i32);
+        let mut reader = self.database.read().await?;
+        let rows = reader
+            .query(
+                "SELECT * FROM jobs WHERE tenant = $1 AND id < $2 AND ($3 = 0 OR ($3 >> state) & 1 = 1) \
+                 ORDER BY id DESC LIMIT $4",
+            )
+            .bind(tenant)
+            .bind(before)
+            .bind(states)
+            // The extra row tells whether another page follows.
+            .bind(i64::from(count) + 1)
+            .all()
+            .await?;
+        let jobs: Vec<JobView> =
+            rows.iter().take(count as usize).map(|row| view_of(row, Vec::new())).collect::<Result<_, _>>()?;
+        let next = jobs.last().filter(|_| rows.len() > count as usize).map(|job| job.meta.id);
         Ok(JobPage { jobs, next })
     }
 
     /// Every job that has not ended, oldest first.
-    pub async fn live_jobs(&self) -> Result<Vec<LiveJob>, sqlx::Error> {
-        let rows = sqlx::query("SELECT * FROM jobs WHERE ended_micros IS NULL ORDER BY id")
-            .fetch_all(self.database.readers())
-            .await?;
+    pub async fn live_jobs(&self) -> Result<Vec<LiveJob>, Error> {
+        let mut reader = self.database.read().await?;
+        let rows = reader.query("SELECT * FROM jobs WHERE ended_micros IS NULL ORDER BY id").all().await?;
         rows.iter().map(live_job).collect()
     }
 
     /// The inputs of a job.
-    pub async fn inputs(&self, job: JobId) -> Result<Vec<Content>, sqlx::Error> {
-        let query = sqlx::query("SELECT digest, size_bytes, bytes FROM job_inputs WHERE job = $1 ORDER BY place");
-        let rows = query.bind(id::to_bytes(job).to_vec()).fetch_all(self.database.readers()).await?;
+    pub async fn inputs(&self, job: JobId) -> Result<Vec<Content>, Error> {
+        let mut reader = self.database.read().await?;
+        let query = reader.query("SELECT digest, size_bytes, bytes FROM job_inputs WHERE job = $1 ORDER BY place");
+        let rows = query.bind(id::to_bytes(job)).all().await?;
         rows.iter().map(content).collect()
     }
 
     /// The outputs of a job. Empty once the outputs have expired.
-    pub async fn outputs(&self, job: JobId) -> Result<Vec<Content>, sqlx::Error> {
-        let query = sqlx::query("SELECT digest, size_bytes, bytes FROM job_outputs WHERE job = $1 ORDER BY place");
-        let rows = query.bind(id::to_bytes(job).to_vec()).fetch_all(self.database.readers()).await?;
-        rows.iter().map(content).collect()
+    pub async fn outputs(&self, job: JobId) -> Result<Vec<Content>, Error> {
+        outputs(&mut *self.database.read().await?, job).await
     }
 
     /// At most `count` ended jobs whose outputs expired before `now_micros`.
-    pub async fn expired_outputs(&self, now_micros: i64, count: u32) -> Result<Vec<JobId>, sqlx::Error> {
-        let ids: Vec<Vec<u8>> = sqlx::query_scalar(
+    pub async fn expired_outputs(&self, now_micros: i64, count: u32) -> Result<Vec<JobId>, Error> {
+        let mut reader = self.database.read().await?;
+        let query = reader.query(
             "SELECT id FROM jobs WHERE outputs_expire_micros < $1 AND \
              EXISTS (SELECT 1 FROM job_outputs WHERE job_outputs.job = jobs.id) LIMIT $2",
-        )
-        .bind(now_micros)
-        .bind(i64::from(count))
-        .fetch_all(self.database.readers())
-        .await?;
-        Ok(ids.iter().filter_map(|bytes| id::from_bytes(bytes)).collect())
+        );
+        let rows = query.bind(now_micros).bind(count).all().await?;
+        rows.iter().map(|row| job_id(row, "id")).collect()
     }
 
     /// Deletes the outputs of a job.
-    pub async fn drop_outputs(&self, job: JobId) -> Result<(), sqlx::Error> {
-        let mut transaction = self.database.write().await?;
-        sqlx::query("DELETE FROM job_outputs WHERE job = $1")
-            .bind(id::to_bytes(job).to_vec())
-            .execute(&mut *transaction)
-            .await?;
+    pub async fn drop_outputs(&self, job: JobId) -> Result<(), Error> {
+        let mut transaction = self.database.write(Rows::All).await?;
+        transaction.query("DELETE FROM job_outputs WHERE job = $1").bind(id::to_bytes(job)).execute().await?;
         transaction.commit().await
     }
 
     /// Deletes at most `count` jobs that ended before `before_micros`, and returns their number.
     /// Jobs whose outputs are still kept stay.
-    pub async fn forget_jobs(&self, before_micros: i64, count: u32) -> Result<u64, sqlx::Error> {
-        let mut transaction = self.database.write().await?;
-        let deleted = sqlx::query(
+    pub async fn forget_jobs(&self, before_micros: i64, count: u32) -> Result<u64, Error> {
+        let mut transaction = self.database.write(Rows::All).await?;
+        let delete = transaction.query(
             "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE ended_micros < $1 AND \
              NOT EXISTS (SELECT 1 FROM job_outputs WHERE job_outputs.job = jobs.id) LIMIT $2)",
-        )
-        .bind(before_micros)
-        .bind(i64::from(count))
-        .execute(&mut *transaction)
-        .await?
-        .rows_affected();
+        );
+        let deleted = delete.bind(before_micros).bind(count).execute().await?;
         transaction.commit().await?;
         Ok(deleted)
     }
 
     /// Whether a live job of the tenant uses this key.
-    pub async fn key_in_use(&self, tenant: &str, key_id: KeyId) -> Result<bool, sqlx::Error> {
-        let count: i64 =
-            sqlx::query_scalar("SELECT COUNT(*) FROM jobs WHERE ended_micros IS NULL AND tenant = $1 AND key_id = $2")
-                .bind(tenant.to_owned())
-                .bind(key_id.0.to_vec())
-                .fetch_one(self.database.readers())
-                .await?;
-        Ok(count > 0)
+    pub async fn key_in_use(&self, tenant: &str, key_id: KeyId) -> Result<bool, Error> {
+        let mut reader = self.database.read().await?;
+        let query =
+            reader.query("SELECT 1 FROM jobs WHERE ended_micros IS NULL AND tenant = $1 AND key_id = $2 LIMIT 1");
+        Ok(query.bind(tenant).bind(key_id.0).optional().await?.is_some())
     }
 
     /// Workers that ran inside earlier processes of this server.
-    pub async fn embedded_workers(&self) -> Result<Vec<u128>, sqlx::Error> {
-        let ids: Vec<Vec<u8>> =
-            sqlx::query_scalar("SELECT id FROM embedded_workers").fetch_all(self.database.readers()).await?;
-        ids.into_iter().map(|id| id.try_into().map(u128::from_be_bytes).map_err(|_| corrupt("worker"))).collect()
+    pub async fn embedded_workers(&self) -> Result<Vec<u128>, Error> {
+        let mut reader = self.database.read().await?;
+        let rows = reader.query("SELECT id FROM embedded_workers").all().await?;
+        rows.iter().map(|row| Ok(u128::from_be_bytes(row.array("id")?))).collect()
     }
 
     /// Records the embedded worker of this process. Earlier embedded workers are deleted once no
     /// job names them.
-    pub async fn begin_embedded_worker(&self, worker: u128) -> Result<(), sqlx::Error> {
-        let mut transaction = self.database.write().await?;
-        sqlx::query(
-            "DELETE FROM embedded_workers WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE worker = embedded_workers.id)",
-        )
-        .execute(&mut *transaction)
-        .await?;
-        sqlx::query("INSERT INTO embedded_workers (id) VALUES ($1)")
-            .bind(worker.to_be_bytes().to_vec())
-            .execute(&mut *transaction)
+    pub async fn begin_embedded_worker(&self, worker: u128) -> Result<(), Error> {
+        let mut transaction = self.database.write(Rows::All).await?;
+        transaction
+            .query(
+                "DELETE FROM embedded_workers WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE worker = embedded_workers.id)",
+            )
+            .execute()
             .await?;
+        let insert = transaction.query("INSERT INTO embedded_workers (id) VALUES ($1)");
+        insert.bind(worker.to_be_bytes()).execute().await?;
         transaction.commit().await
-    }
-
-    async fn view(&self, row: &SqliteRow, with_outputs: bool) -> Result<JobView, sqlx::Error> {
-        let meta = meta(row)?;
-        let state = JobState::try_from(row.try_get::<i32, _>("state")?).unwrap_or(JobState::Unspecified);
-        let ended: Option<i64> = row.try_get("ended_micros")?;
-        let end = match ended {
-            None => None,
-            Some(ended_micros) => {
-                let outputs = if with_outputs { self.outputs(meta.id).await? } else { Vec::new() };
-                Some(Arc::new(end(row, state, ended_micros, outputs)?))
-            }
-        };
-        let attempts = number(row, "epoch")? as u32;
-        Ok(JobView { meta: Arc::new(meta), state, rows_done: 0, stage: None, attempts, end })
     }
 }
 
-fn end(row: &SqliteRow, state: JobState, ended_micros: i64, outputs: Vec<Content>) -> Result<End, sqlx::Error> {
-    let reason: Option<String> = row.try_get("reason")?;
-    let message: Option<String> = row.try_get("message")?;
-    let latency: Option<Vec<u8>> = row.try_get("latency")?;
+/// Sorts after the bytes of every job ID, which are fewer.
+const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
+
+async fn view(reader: &mut Connection, row: Option<Row>, with_outputs: bool) -> Result<Option<JobView>, Error> {
+    let Some(row) = row else { return Ok(None) };
+    let outputs = match with_outputs {
+        true => outputs(reader, job_id(&row, "id")?).await?,
+        false => Vec::new(),
+    };
+    view_of(&row, outputs).map(Some)
+}
+
+async fn outputs(reader: &mut Connection, job: JobId) -> Result<Vec<Content>, Error> {
+    let query = reader.query("SELECT digest, size_bytes, bytes FROM job_outputs WHERE job = $1 ORDER BY place");
+    let rows = query.bind(id::to_bytes(job)).all().await?;
+    rows.iter().map(content).collect()
+}
+
+fn view_of(row: &Row, outputs: Vec<Content>) -> Result<JobView, Error> {
+    let state = JobState::try_from(row.small::<i32>("state")?).unwrap_or(JobState::Unspecified);
+    let end = match row.int_or_null("ended_micros")? {
+        Some(ended_micros) => Some(Arc::new(end(row, state, ended_micros, outputs)?)),
+        None => None,
+    };
+    let attempts = bits(row, "epoch")? as u32;
+    Ok(JobView { meta: Arc::new(meta(row)?), state, rows_done: 0, stage: None, attempts, end })
+}
+
+fn end(row: &Row, state: JobState, ended_micros: i64, outputs: Vec<Content>) -> Result<End, Error> {
+    let reason = row.text_or_null("reason")?.map(str::to_owned);
+    let message = row.text_or_null("message")?.unwrap_or_default().to_owned();
     Ok(End {
         state,
         ended_micros,
-        outputs_expire_micros: row.try_get("outputs_expire_micros")?,
-        error: reason.map(|reason| JobError { reason, message: message.unwrap_or_default() }),
+        outputs_expire_micros: row.int_or_null("outputs_expire_micros")?,
+        error: reason.map(|reason| JobError { reason, message }),
         outputs,
-        latency: match latency {
-            Some(bytes) => LatencyRecord::decode(&bytes[..]).map_err(corrupt)?,
+        latency: match row.bytes_or_null("latency")? {
+            Some(bytes) => LatencyRecord::decode(bytes).map_err(corrupt)?,
             None => LatencyRecord::default(),
         },
     })
 }
 
-fn meta(row: &SqliteRow) -> Result<JobMeta, sqlx::Error> {
-    let set: i32 = row.try_get("parameter_set")?;
-    let set = u16::try_from(set).ok().and_then(|set| AnySet::find(SetId(set)));
-    let set = set.ok_or_else(|| corrupt("no such set"))?;
-    let (rows, pbs_count) = (number(row, "row_count")?, number(row, "pbs_count")?);
-    let cost: Option<i64> = row.try_get("cost")?;
+fn meta(row: &Row) -> Result<JobMeta, Error> {
+    let set = AnySet::find(SetId(row.small("parameter_set")?)).ok_or_else(|| corrupt("no such set"))?;
+    let (rows, pbs_count) = (bits(row, "row_count")?, bits(row, "pbs_count")?);
+    let cost = row.int_or_null("cost")?.map(|cost| cost as u64);
     let known_cost = set.tfhe().map(|set| cost_of_blocks(set, pbs_count, rows));
-    let tenant: String = row.try_get("tenant")?;
     Ok(JobMeta {
-        id: JobId(u128::from_be_bytes(array(row, "id")?)),
-        tenant: tenant.into(),
-        request_id: array(row, "request_id")?,
-        request_digest: array(row, "request_digest")?,
-        program: ProgramId(array(row, "program")?),
-        key_id: KeyId(array(row, "key_id")?),
+        id: job_id(row, "id")?,
+        tenant: row.text("tenant")?.into(),
+        request_id: row.array("request_id")?,
+        request_digest: row.array("request_digest")?,
+        program: ProgramId(row.array("program")?),
+        key_id: KeyId(row.array("key_id")?),
         set,
         rows,
         pbs_count,
-        cost: cost.map(|cost| cost as u64).or(known_cost).ok_or_else(|| corrupt("no cost"))?,
-        priority: row.try_get::<i32, _>("priority")?.clamp(-10, 10) as i8,
-        inline_outputs: row.try_get::<i32, _>("inline_outputs")? != 0,
-        keep_outputs_micros: row.try_get("keep_outputs_micros")?,
-        created_micros: row.try_get("created_micros")?,
-        deadline_micros: row.try_get("deadline_micros")?,
+        cost: cost.or(known_cost).ok_or_else(|| corrupt("no cost"))?,
+        priority: row.int("priority")?.clamp(-10, 10) as i8,
+        inline_outputs: row.flag("inline_outputs")?,
+        keep_outputs_micros: row.int("keep_outputs_micros")?,
+        created_micros: row.int("created_micros")?,
+        deadline_micros: row.int("deadline_micros")?,
     })
 }
 
-fn live_job(row: &SqliteRow) -> Result<LiveJob, sqlx::Error> {
-    let worker: Option<Vec<u8>> = row.try_get("worker")?;
-    let worker = worker.map(|bytes| bytes.try_into().map(u128::from_be_bytes).map_err(|_| corrupt("worker")));
-    let suspect: Option<i64> = row.try_get("suspect")?;
+fn live_job(row: &Row) -> Result<LiveJob, Error> {
     Ok(LiveJob {
         meta: Arc::new(meta(row)?),
-        worker: worker.transpose()?,
-        attempts: number(row, "attempts")? as u32,
-        epoch: number(row, "epoch")?,
-        suspect: suspect.map(|group| group as u64),
-        solo_crashes: number(row, "solo_crashes")? as u32,
+        worker: row.array_or_null("worker")?.map(u128::from_be_bytes),
+        attempts: bits(row, "attempts")? as u32,
+        epoch: bits(row, "epoch")?,
+        suspect: row.int_or_null("suspect")?.map(|group| group as u64),
+        solo_crashes: bits(row, "solo_crashes")? as u32,
     })
 }
 
-fn content(row: &SqliteRow) -> Result<Content, sqlx::Error> {
-    let bytes: Option<Vec<u8>> = row.try_get("bytes")?;
-    Ok(Content { digest: array(row, "digest")?, size_bytes: number(row, "size_bytes")?, bytes: bytes.map(Bytes::from) })
+fn content(row: &Row) -> Result<Content, Error> {
+    Ok(Content {
+        digest: row.array("digest")?,
+        size_bytes: bits(row, "size_bytes")?,
+        bytes: row.bytes_or_null("bytes")?.map(Bytes::copy_from_slice),
+    })
 }
 
-fn number(row: &SqliteRow, column: &'static str) -> Result<u64, sqlx::Error> {
-    Ok(row.try_get::<i64, _>(column)? as u64)
+pub(super) fn job_id(row: &Row, column: &str) -> Result<JobId, Error> {
+    Ok(JobId(u128::from_be_bytes(row.array(column)?)))
 }
 
-fn array<const N: usize>(row: &SqliteRow, column: &'static str) -> Result<[u8; N], sqlx::Error> {
-    row.try_get::<Vec<u8>, _>(column)?.try_into().map_err(|_| corrupt(column))
+/// A number of 64 bits, stored as the integer with the same bits.
+fn bits(row: &Row, column: &str) -> Result<u64, Error> {
+    Ok(row.int(column)? as u64)
 }
 
-fn corrupt(what: impl std::fmt::Display) -> sqlx::Error {
-    sqlx::Error::Decode(format!("a job's row is damaged: {what}").into())
+fn corrupt(what: impl std::fmt::Display) -> Error {
+    Error::Damaged(format!("a job: {what}"))
 }

@@ -2,7 +2,7 @@
 
 use cloakwork_keystore::Digest;
 use cloakwork_scheduler::JobId;
-use sqlx::Row as _;
+use cloakwork_storage::Error;
 
 use super::Store;
 use crate::jobs::id;
@@ -12,12 +12,11 @@ const PART_BYTES: usize = 40;
 
 impl Store {
     /// The key parts of a job on vectors.
-    pub async fn key_parts(&self, job: JobId) -> Result<Vec<Digest>, sqlx::Error> {
-        let query = sqlx::query("SELECT key_parts FROM jobs WHERE id = $1").bind(id::to_bytes(job).to_vec());
-        let row = query.fetch_one(self.database.readers()).await?;
-        let bytes: Option<Vec<u8>> = row.try_get("key_parts")?;
-        let parts = bytes.as_deref().and_then(of_bytes);
-        parts.ok_or_else(|| sqlx::Error::Decode("a job's row is damaged: key_parts".into()))
+    pub async fn key_parts(&self, job: JobId) -> Result<Vec<Digest>, Error> {
+        let mut reader = self.database.read().await?;
+        let row = reader.query("SELECT key_parts FROM jobs WHERE id = $1").bind(id::to_bytes(job)).one().await?;
+        let parts = row.bytes_or_null("key_parts")?.and_then(of_bytes);
+        parts.ok_or_else(|| Error::Damaged("a job: key_parts".to_owned()))
     }
 }
 

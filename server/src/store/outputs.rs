@@ -1,8 +1,9 @@
 //! Outputs that clients have fetched or deleted.
 
 use cloakwork_scheduler::JobId;
+use cloakwork_storage::{Error, Rows};
 
-use super::Store;
+use super::{Store, jobs::job_id};
 use crate::jobs::id;
 
 /// How a client finished with an output.
@@ -17,41 +18,31 @@ pub enum Done {
 impl Store {
     /// Records that a client is done with an output. Once this holds for all outputs of the job,
     /// they expire at `at_micros`, unless they expire earlier.
-    pub async fn done_with(&self, job: JobId, place: u32, done: Done, at_micros: i64) -> Result<(), sqlx::Error> {
-        let job = id::to_bytes(job).to_vec();
-        let mut transaction = self.database.write().await?;
-        sqlx::query("UPDATE job_outputs SET done = $1 WHERE job = $2 AND place = $3 AND done < $1")
-            .bind(done as i32)
-            .bind(job.clone())
-            .bind(i64::from(place))
-            .execute(&mut *transaction)
-            .await?;
-        sqlx::query(
+    pub async fn done_with(&self, job: JobId, place: u32, done: Done, at_micros: i64) -> Result<(), Error> {
+        let job = id::to_bytes(job);
+        let mut transaction = self.database.write(Rows::All).await?;
+        let mark = transaction.query("UPDATE job_outputs SET done = $1 WHERE job = $2 AND place = $3 AND done < $1");
+        mark.bind(done as i32).bind(job).bind(place).execute().await?;
+        let expire = transaction.query(
             "UPDATE jobs SET outputs_expire_micros = $1 WHERE id = $2 AND outputs_expire_micros > $1 AND \
              NOT EXISTS (SELECT 1 FROM job_outputs WHERE job_outputs.job = jobs.id AND done = 0)",
-        )
-        .bind(at_micros)
-        .bind(job)
-        .execute(&mut *transaction)
-        .await?;
+        );
+        expire.bind(at_micros).bind(job).execute().await?;
         transaction.commit().await
     }
 
     /// Jobs with an output in the key store. The query scans the table, so it is for start-up only.
-    pub async fn jobs_with_output_blobs(&self) -> Result<Vec<JobId>, sqlx::Error> {
-        let ids: Vec<Vec<u8>> = sqlx::query_scalar("SELECT DISTINCT job FROM job_outputs WHERE bytes IS NULL")
-            .fetch_all(self.database.readers())
-            .await?;
-        Ok(ids.iter().filter_map(|bytes| id::from_bytes(bytes)).collect())
+    pub async fn jobs_with_output_blobs(&self) -> Result<Vec<JobId>, Error> {
+        let mut reader = self.database.read().await?;
+        let rows = reader.query("SELECT DISTINCT job FROM job_outputs WHERE bytes IS NULL").all().await?;
+        rows.iter().map(|row| job_id(row, "job")).collect()
     }
 
     /// Whether the owner deleted this output.
-    pub async fn is_deleted(&self, job: JobId, place: u32) -> Result<bool, sqlx::Error> {
-        let done: Option<i32> = sqlx::query_scalar("SELECT done FROM job_outputs WHERE job = $1 AND place = $2")
-            .bind(id::to_bytes(job).to_vec())
-            .bind(i64::from(place))
-            .fetch_optional(self.database.readers())
-            .await?;
-        Ok(done == Some(Done::Deleted as i32))
+    pub async fn is_deleted(&self, job: JobId, place: u32) -> Result<bool, Error> {
+        let mut reader = self.database.read().await?;
+        let query = reader.query("SELECT done FROM job_outputs WHERE job = $1 AND place = $2");
+        let row = query.bind(id::to_bytes(job)).bind(place).optional().await?;
+        row.map_or(Ok(false), |row| Ok(row.int("done")? == Done::Deleted as i64))
     }
 }

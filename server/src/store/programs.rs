@@ -1,112 +1,110 @@
 //! Programs, identified by the digest of their bytes.
 
 use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
+use cloakwork_storage::{Batch, Error, Rows, Survival};
+use quick_cache::unsync::Cache;
 
 use super::Store;
-use crate::{
-    database::{Batch, Survival},
-    jobs::JobMeta,
-};
+use crate::jobs::JobMeta;
 
 impl Store {
     /// Registers a program. A program that is already stored keeps its bytes.
-    pub async fn put_program(
-        &self,
-        tenant: &str,
-        id: ProgramId,
-        bytes: &Bytes,
-        now_micros: i64,
-    ) -> Result<(), sqlx::Error> {
+    pub async fn put_program(&self, tenant: &str, id: ProgramId, bytes: &Bytes, now_micros: i64) -> Result<(), Error> {
         let register = |batch: &mut Batch| {
             insert(batch, tenant, id, bytes, now_micros);
-            batch
-                .push("UPDATE programs SET registered = 1 WHERE tenant = $1 AND digest = $2")
-                .bind(tenant.to_owned())
-                .bind(id.0.to_vec());
+            let update = batch.push("UPDATE programs SET registered = 1 WHERE tenant = $1 AND digest = $2");
+            update.bind(tenant).bind(id.0);
         };
         self.database.apply(Survival::PowerFailure, register).await
     }
 
     /// The bytes of a stored program.
-    pub async fn program(&self, tenant: &str, id: ProgramId) -> Result<Option<Bytes>, sqlx::Error> {
-        let bytes: Option<Vec<u8>> = sqlx::query_scalar("SELECT bytes FROM programs WHERE tenant = $1 AND digest = $2")
-            .bind(tenant.to_owned())
-            .bind(id.0.to_vec())
-            .fetch_optional(self.database.readers())
-            .await?;
-        Ok(bytes.map(Bytes::from))
+    pub async fn program(&self, tenant: &str, id: ProgramId) -> Result<Option<Bytes>, Error> {
+        let mut reader = self.database.read().await?;
+        let query = reader.query("SELECT bytes FROM programs WHERE tenant = $1 AND digest = $2");
+        let row = query.bind(tenant).bind(id.0).optional().await?;
+        row.map(|row| Ok(Bytes::copy_from_slice(row.bytes("bytes")?))).transpose()
     }
 
     /// Whether a stored program is registered. False if only a job brought the program; none if it
     /// is not stored.
-    pub async fn is_registered(&self, tenant: &str, id: ProgramId) -> Result<Option<bool>, sqlx::Error> {
-        sqlx::query_scalar("SELECT registered = 1 FROM programs WHERE tenant = $1 AND digest = $2")
-            .bind(tenant.to_owned())
-            .bind(id.0.to_vec())
-            .fetch_optional(self.database.readers())
-            .await
+    pub async fn is_registered(&self, tenant: &str, id: ProgramId) -> Result<Option<bool>, Error> {
+        let mut reader = self.database.read().await?;
+        let query = reader.query("SELECT registered FROM programs WHERE tenant = $1 AND digest = $2");
+        let row = query.bind(tenant).bind(id.0).optional().await?;
+        row.map(|row| row.flag("registered")).transpose()
     }
 
     /// Deletes at most `count` programs that are not registered and that no job uses. Returns their
     /// number.
-    pub async fn forget_programs(&self, count: u32) -> Result<u64, sqlx::Error> {
-        let mut transaction = self.database.write().await?;
+    pub async fn forget_programs(&self, count: u32) -> Result<u64, Error> {
+        let mut transaction = self.database.write(Rows::All).await?;
         self.programs.forget();
-        let deleted = sqlx::query(
-            "DELETE FROM programs WHERE (tenant, digest) IN (SELECT tenant, digest FROM programs WHERE registered = 0 AND \
-             NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest) \
+        let delete = transaction.query(
+            "DELETE FROM programs WHERE (tenant, digest) IN (SELECT tenant, digest FROM programs WHERE registered = 0 \
+             AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest) \
              LIMIT $1)",
-        )
-        .bind(i64::from(count))
-        .execute(&mut *transaction)
-        .await?
-        .rows_affected();
+        );
+        let deleted = delete.bind(count).execute().await?;
         transaction.commit().await?;
         Ok(deleted)
     }
 
     /// Number of programs that a tenant has registered.
-    pub async fn program_count(&self, tenant: &str) -> Result<u64, sqlx::Error> {
-        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM programs WHERE tenant = $1 AND registered = 1")
-            .bind(tenant.to_owned())
-            .fetch_one(self.database.readers())
-            .await?;
-        Ok(count as u64)
+    pub async fn program_count(&self, tenant: &str) -> Result<u64, Error> {
+        let mut reader = self.database.read().await?;
+        let query = reader.query("SELECT COUNT(*) AS programs FROM programs WHERE tenant = $1 AND registered = 1");
+        query.bind(tenant).one().await?.unsigned("programs")
     }
 }
 
 /// Programs known to be in the store, so that jobs of a busy program need not store it again. Only
 /// the holder of the database's writer changes the set, which keeps it true.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KnownPrograms(Arc<Mutex<HashSet<Name>>>);
+#[derive(Clone)]
+pub(super) struct KnownPrograms(Arc<Mutex<Cache<Name, ()>>>);
 
 /// Tenant and digest.
 type Name = (Arc<str>, ProgramId);
 
-/// Maximum number of programs in the set. A full set is cleared.
+/// Maximum number of programs in the set.
 const KNOWN_MAX: usize = 4096;
+
+impl Default for KnownPrograms {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Cache::new(KNOWN_MAX))))
+    }
+}
+
+impl fmt::Debug for KnownPrograms {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("KnownPrograms")
+    }
+}
 
 impl KnownPrograms {
     /// Stores a job's program unless it is already stored.
     pub(super) fn keep(&self, batch: &mut Batch, meta: &JobMeta, bytes: &Bytes) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        if known.insert((meta.tenant.clone(), meta.program)) {
+        let mut known = self.known();
+        let name = (meta.tenant.clone(), meta.program);
+        if known.get(&name).is_none() {
+            known.insert(name, ());
             insert(batch, &meta.tenant, meta.program, bytes, meta.created_micros);
         }
     }
 
     /// Clears the set, because programs are deleted or a write failed.
     pub(super) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.known().clear();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Cache<Name, ()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -116,8 +114,8 @@ fn insert(batch: &mut Batch, tenant: &str, id: ProgramId, bytes: &Bytes, now_mic
             "INSERT INTO programs (tenant, digest, bytes, registered, created_micros) VALUES ($1, $2, $3, 0, $4) \
              ON CONFLICT DO NOTHING",
         )
-        .bind(tenant.to_owned())
-        .bind(id.0.to_vec())
-        .bind(bytes.to_vec())
+        .bind(tenant)
+        .bind(id.0)
+        .bind(&bytes[..])
         .bind(now_micros);
 }

@@ -7,16 +7,17 @@ use cloakwork_circuit::ProgramId;
 use cloakwork_params::{AnySet, KeyId, table};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
+use cloakwork_storage::{Database, Survival};
 
 use super::*;
 use crate::{
-    database::{Database, MIGRATIONS, Survival},
+    database::SCHEMAS,
     jobs::{Content, End, JobMeta},
     store::{Done, Ended, NewJob, Write},
 };
 
 async fn store(directory: &tempfile::TempDir) -> Store {
-    Store::new(Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap())
+    Store::new(Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap())
 }
 
 /// A job without inputs.
@@ -43,7 +44,6 @@ pub(crate) fn new_job(tenant: &str, number: u8) -> NewJob {
         program: Bytes::from_static(&[1; 10]),
         inputs: [].into(),
         key_parts: Vec::new(),
-        first: None,
         promised: true,
     }
 }
@@ -154,7 +154,8 @@ async fn a_confirmation_is_a_change_that_reaches_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory).await;
     let promised = async || -> i64 {
-        sqlx::query_scalar("SELECT promised FROM jobs").fetch_one(store.database.readers()).await.unwrap()
+        let mut reader = store.database.read().await.unwrap();
+        reader.query("SELECT promised FROM jobs").one().await.unwrap().int("promised").unwrap()
     };
     let unpromised = NewJob { promised: false, ..new_job("a", 1) };
     store.apply(Survival::Crash, &[Write::Submitted(unpromised)]).await.unwrap();

@@ -3,10 +3,11 @@ use std::time::SystemTime;
 use cloakwork_keystore::{Digest, Error, Pin, TenantId};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
+use cloakwork_storage::{Database, Survival};
 
 use super::*;
 use crate::{
-    database::{Database, MIGRATIONS, Survival},
+    database::SCHEMAS,
     jobs::{Content, End},
     keys,
     store::{Ended, Write, tests::job},
@@ -37,9 +38,10 @@ async fn jobs(store: &Store) {
 #[tokio::test]
 async fn a_start_releases_unneeded_pins_and_keeps_outputs() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Store::new(Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap());
+    let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    let store = Store::new(database.clone());
     jobs(&store).await;
-    let keystore = keys::tests::keystore(directory.path()).await;
+    let keystore = keys::tests::keystore(directory.path(), &database).await;
     let (keys, limits) = (KeyUses::default(), Arc::default());
     let sweeper = Sweeper { store, keystore: keystore.clone(), keys, limits };
     let (tenant, bytes) = (TenantId::new("a").unwrap(), keys::tests::part());

@@ -14,58 +14,66 @@ use cloakwork_proto::v1::JobState;
 use cloakwork_scheduler::JobId;
 use cloakwork_server::{
     auth::TokenStore,
-    database::{Database, MIGRATIONS, OpenError},
+    database::{SCHEMA, SCHEMAS},
     store::Store,
 };
-use sqlx::{SqlitePool, sqlite::SqliteConnectOptions};
+use cloakwork_storage::{Connection, Database, OpenError, Row, Rows};
 
 const JOB: u128 = 0x0189_0000_0000_7000_8000_0000_0000_0000;
-
-fn latest() -> i64 {
-    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap()
-}
-
-async fn pool(path: &Path) -> SqlitePool {
-    SqlitePool::connect_with(SqliteConnectOptions::new().filename(path).create_if_missing(true)).await.unwrap()
-}
 
 /// Creates a database with the schema and the rows of version `version`.
 async fn database_of(version: i64, directory: &Path) -> PathBuf {
     let path = directory.join(format!("v{version}.db"));
-    let pool = pool(&path).await;
-    MIGRATIONS.run_to(version, &pool).await.unwrap();
+    let database = Database::open(&path, &[SCHEMA.at(version)], 1).await.unwrap();
+    let mut write = database.write(Rows::All).await.unwrap();
     for file in (1..=version).map(fixture) {
         let rows = std::fs::read_to_string(&file);
         let rows =
             rows.unwrap_or_else(|error| panic!("{}: {error}: the rows of this version are missing", file.display()));
-        sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&pool).await.unwrap();
+        write.script(rows).await.unwrap();
     }
-    for table in tables(&pool).await {
-        let rows = count(&pool, &table).await;
+    for table in tables(&mut write).await {
+        let rows = count(&mut write, &table).await;
         assert!(rows > 0, "version {version} has no row of {table}: the loss of its rows would go unnoticed");
     }
-    pool.close().await;
+    write.commit().await.unwrap();
+    database.close().await;
     path
 }
 
-async fn tables(pool: &SqlitePool) -> Vec<String> {
-    let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_sqlx%' ESCAPE '\\' \
-                 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
-    sqlx::query_scalar(names).fetch_all(pool).await.unwrap()
+async fn all(sql: &mut Connection, query: String) -> Vec<Row> {
+    // Statements of the program are static. Those of this test name tables that it finds.
+    sql.query(query.leak()).all().await.unwrap()
 }
 
-async fn count(pool: &SqlitePool, table: &str) -> i64 {
-    sqlx::query_scalar(sqlx::AssertSqlSafe(format!("SELECT COUNT(*) FROM {table}"))).fetch_one(pool).await.unwrap()
+async fn tables(sql: &mut Connection) -> Vec<String> {
+    let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_sqlx%' ESCAPE '\\' \
+                 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
+    all(sql, names.to_owned()).await.iter().map(|row| row.text("name").unwrap().to_owned()).collect()
+}
+
+async fn count(sql: &mut Connection, table: &str) -> i64 {
+    all(sql, format!("SELECT COUNT(*) AS rows FROM {table}")).await[0].int("rows").unwrap()
+}
+
+/// Changes a database as another program would.
+async fn alter(path: &Path, version: i64, change: &'static str) {
+    let database = Database::open(path, &[SCHEMA.at(version)], 1).await.unwrap();
+    let mut write = database.write(Rows::All).await.unwrap();
+    write.query(change).execute().await.unwrap();
+    write.commit().await.unwrap();
+    database.close().await;
 }
 
 #[tokio::test]
 async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
     let directory = tempfile::tempdir().unwrap();
-    let earlier = (1..=latest()).filter(|version| *version < latest() || fixture(*version).exists());
+    let latest = SCHEMA.version();
+    let earlier = (1..=latest).filter(|version| *version < latest || fixture(*version).exists());
     let mut seen = 0;
     for version in earlier {
         let path = database_of(version, directory.path()).await;
-        let database = Database::open(&path, &MIGRATIONS, 2).await.unwrap();
+        let database = Database::open(&path, &SCHEMAS, 2).await.unwrap();
         let tokens = TokenStore::new(database.clone());
         let tenants = tokens.tenants().await.unwrap();
         let tenants: Vec<_> =
@@ -84,8 +92,8 @@ async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
             assert_eq!(store.too_many_ended(0).await.unwrap(), [("acme".to_owned(), 2)], "from version {version}");
         }
         assert_eq!(store.program_count("acme").await.unwrap(), u64::from(version >= 2));
+        check_integrity(&database).await;
         database.close().await;
-        check_integrity(&path).await;
         seen += 1;
     }
     assert!(seen >= 1, "no database was upgraded");
@@ -121,40 +129,49 @@ async fn check_jobs(store: &Store) {
     assert_eq!(store.embedded_workers().await.unwrap(), [u128::from_be_bytes([0x77; 16])]);
 }
 
-/// Runs the integrity checks of SQLite on the file.
-async fn check_integrity(path: &Path) {
-    let pool = pool(path).await;
-    let integrity: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&pool).await.unwrap();
-    assert_eq!(integrity, ["ok"]);
-    assert!(sqlx::query("PRAGMA foreign_key_check").fetch_all(&pool).await.unwrap().is_empty());
-    let version: i64 = sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(&pool).await.unwrap();
-    assert_eq!(version, latest());
-    pool.close().await;
+/// Runs the integrity checks of SQLite.
+async fn check_integrity(database: &Database) {
+    let mut reader = database.read().await.unwrap();
+    let integrity = all(&mut reader, "PRAGMA integrity_check".to_owned()).await;
+    assert_eq!(integrity[0].text("integrity_check"), Ok("ok"));
+    assert!(all(&mut reader, "PRAGMA foreign_key_check".to_owned()).await.is_empty());
+    let version = all(&mut reader, "SELECT MAX(version) AS version FROM _sqlx_migrations".to_owned()).await;
+    assert_eq!(version[0].int("version"), Ok(SCHEMA.version()));
 }
 
 #[tokio::test]
 async fn a_database_of_a_later_version_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = database_of(1, directory.path()).await;
-    let pool = pool(&path).await;
-    MIGRATIONS.run(&pool).await.unwrap();
     let later = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                  VALUES (9999, 'of tomorrow', 1, X'00', 1)";
-    sqlx::query(later).execute(&pool).await.unwrap();
-    let error = Database::open(&path, &MIGRATIONS, 1).await.unwrap_err();
-    assert!(matches!(error, OpenError::Newer { got: 9999, known } if known == latest()), "{error:?}");
+    alter(&path, SCHEMA.version(), later).await;
+    let error = Database::open(&path, &SCHEMAS, 1).await.unwrap_err();
+    assert!(matches!(error, OpenError::Newer { got: 9999, known } if known == SCHEMA.version()), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("version 9999") && text.contains("backup"), "{text}");
-    assert_eq!(count(&pool, "tenants").await, 2);
+    let later = Database::open(&path, &[], 1).await.unwrap();
+    assert_eq!(count(&mut later.read().await.unwrap(), "tenants").await, 2);
+}
+
+/// A program from before the databases became one would take the catalogue for empty, and remove
+/// every blob.
+#[tokio::test]
+async fn a_program_that_keeps_the_catalogue_apart_refuses_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server.db");
+    Database::open(&path, &SCHEMAS, 1).await.unwrap().close().await;
+    let error = Database::open(&path, &[SCHEMA.at(5)], 1).await.unwrap_err();
+    assert!(matches!(error, OpenError::Newer { got: 6, known: 5 }), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_migration_changed_after_its_release_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = database_of(1, directory.path()).await;
-    let pool = pool(&path).await;
-    sqlx::query("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1").execute(&pool).await.unwrap();
-    let error = Database::open(&path, &MIGRATIONS, 1).await.unwrap_err();
+    alter(&path, 1, "UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1").await;
+    let error = Database::open(&path, &SCHEMAS, 1).await.unwrap_err();
     assert!(matches!(error, OpenError::Changed { version: 1 }), "{error:?}");
-    assert_eq!(tables(&pool).await, ["tenants", "tokens"], "no migration was started");
+    let database = Database::open(&path, &[], 1).await.unwrap();
+    assert_eq!(tables(&mut database.read().await.unwrap()).await, ["tenants", "tokens"], "no migration was started");
 }

@@ -18,8 +18,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork-circuit", &["params"]),
     ("cloakwork-secret", &["tfhe", "ckks", "math", "params"]),
     ("cloakwork-residency", &[]),
+    ("cloakwork-retry", &[]),
     ("cloakwork-share", &[]),
-    ("cloakwork-keystore", &["params", "share"]),
+    ("cloakwork-storage", &[]),
+    ("cloakwork-keystore", &["params", "share", "storage"]),
     ("cloakwork-scheduler", &["params"]),
     ("cloakwork-device", &["params", "tfhe", "ckks"]),
     ("cloakwork-cuda", &["device", "tfhe", "ckks", "math", "params", "residency"]),
@@ -27,10 +29,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork-vectors", &["circuit", "ckks", "math", "params"]),
     (
         "cloakwork-worker",
-        &["device", "vectors", "cuda", "hpu", "circuit", "tfhe", "ckks", "params", "proto", "residency"],
+        &["device", "vectors", "cuda", "hpu", "circuit", "tfhe", "ckks", "params", "proto", "residency", "retry"],
     ),
-    ("cloakwork-server", &["scheduler", "keystore", "circuit", "worker", "params", "proto", "share"]),
-    ("cloakwork-client", &["secret", "circuit", "params", "proto"]),
+    ("cloakwork-server", &["scheduler", "keystore", "circuit", "worker", "params", "proto", "share", "storage"]),
+    ("cloakwork-client", &["secret", "circuit", "params", "proto", "retry"]),
     ("cloakwork", &["client"]),
 ];
 

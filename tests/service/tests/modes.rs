@@ -39,9 +39,7 @@ async fn files_of_a_server_are_closed_to_other_users_from_the_first_start() {
     tenant.check_squares(&[1, 2, 3]).await;
     let data = server.directory().join("data");
     let names = check_closed(&data);
-    for name in
-        ["server.db", "server.db-wal", "server.db-shm", "keystore.db", "keystore.db-wal", "lock", "staging", "blobs"]
-    {
+    for name in ["server.db", "server.db-wal", "server.db-shm", "lock", "staging", "blobs"] {
         assert!(names.iter().any(|found| found == name), "{name} is not among {names:?}");
     }
     assert!(names.iter().any(|name| name.len() == 64), "no blob is among {names:?}");
@@ -86,17 +84,15 @@ async fn a_directory_that_others_may_write_to_is_refused_and_the_error_names_the
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_behind_a_link_is_refused() {
     let mut server = Server::start(Setup::default().without_worker()).await;
-    for name in ["server.db", "keystore.db"] {
-        server.stop();
-        let (file, elsewhere) = (server.directory().join("data").join(name), server.directory().join(name));
-        fs::rename(&file, &elsewhere).expect("moved");
-        std::os::unix::fs::symlink(&elsewhere, &file).expect("a link");
-        server.launch();
-        let process = std::cell::RefCell::new(server.process());
-        eventually("the server ends", || async { !process.borrow_mut().is_running() }).await;
-        let problem = format!("{}: it is not a regular file", file.display());
-        assert!(server.log().contains(&problem), "{}", server.log());
-        fs::rename(&elsewhere, &file).expect("put back");
-        server.restart().await;
-    }
+    server.stop();
+    let (file, elsewhere) = (server.directory().join("data/server.db"), server.directory().join("server.db"));
+    fs::rename(&file, &elsewhere).expect("moved");
+    std::os::unix::fs::symlink(&elsewhere, &file).expect("a link");
+    server.launch();
+    let process = std::cell::RefCell::new(server.process());
+    eventually("the server ends", || async { !process.borrow_mut().is_running() }).await;
+    let problem = format!("{}: it is not a regular file", file.display());
+    assert!(server.log().contains(&problem), "{}", server.log());
+    fs::rename(&elsewhere, &file).expect("put back");
+    server.restart().await;
 }

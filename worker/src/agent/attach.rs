@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use cloakwork_proto::{printable, v1};
+use cloakwork_retry::Pauses;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use super::{Agent, FINAL_EXCHANGE_TIMEOUT};
-use crate::{WorkerError, backoff::Backoff};
+use crate::WorkerError;
 
 /// How a stream ended.
 enum End {
@@ -35,14 +36,14 @@ const REPORT_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 impl Agent {
     /// Keeps a stream open until the worker has drained.
     pub(super) async fn serve(self: &Arc<Self>) -> Result<(), WorkerError> {
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+        let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(1));
         let mut was_attached = false;
         loop {
             match self.session().await {
                 End::Drained => return Ok(()),
                 End::Lost { status, attached } => {
                     if attached {
-                        backoff.reset();
+                        pauses.reset();
                         was_attached = true;
                     }
                     // A server that is still starting may refuse a worker that was attached before,
@@ -57,7 +58,7 @@ impl Agent {
             if self.is_drained() {
                 return Ok(());
             }
-            backoff.wait().await;
+            tokio::time::sleep(pauses.next_pause()).await;
         }
     }
 

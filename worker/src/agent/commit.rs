@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cloakwork_proto::v1::{self, commit_result_request::Part};
+use cloakwork_retry::Pauses;
 
 use super::{Agent, Held};
-use crate::{backoff::Backoff, connection::passes};
+use crate::connection::passes;
 
 /// Largest piece of a result in one message.
 const PIECE_BYTES: usize = 1 << 20;
@@ -28,7 +29,7 @@ impl Agent {
         let mut messages = vec![part(Part::Header(header))];
         messages.extend(pieces.map(|piece| part(Part::Data(piece))));
         let timeout = COMMIT_TIMEOUT + COMMIT_TIMEOUT_PER_MESSAGE * messages.len() as u32;
-        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
+        let mut pauses = Pauses::new(Duration::from_millis(20), Duration::from_secs(2));
         loop {
             let mut client = self.client.clone();
             // The messages share their bytes with the outputs, so that a retry copies no large
@@ -49,7 +50,7 @@ impl Agent {
                 Ok(Err(_)) | Err(_) => {}
             }
             held.status.advance();
-            backoff.wait().await;
+            tokio::time::sleep(pauses.next_pause()).await;
         }
     }
 }

@@ -7,20 +7,20 @@ use std::sync::{
 
 /// Odd during a write, and different after each write.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Version(Arc<AtomicU64>);
+pub(crate) struct Version(Arc<AtomicU64>);
 
 impl Version {
-    pub(super) fn get(&self) -> Option<u64> {
+    pub(crate) fn get(&self) -> Option<u64> {
         Some(self.0.load(SeqCst)).filter(|version| version % 2 == 0)
     }
 
     /// Marks the start of a write. Only the holder of the writer may call this.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.0.fetch_or(1, SeqCst);
     }
 
     /// Marks the end of a write: all changes are committed, or rolled back.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.0.fetch_add(self.0.load(SeqCst) % 2, SeqCst);
     }
 }

@@ -96,7 +96,7 @@ fn check(path: &Path, directory: &File, reachable: bool) -> Result<u32, Director
 }
 
 /// Makes a directory and its missing parents for this user alone. Errors name the path.
-pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+pub fn create_directory(path: &Path) -> io::Result<()> {
     make_directory(path).map_err(|error| naming(path, error))
 }
 
@@ -135,11 +135,11 @@ pub fn close_file(path: &Path) -> io::Result<()> {
 /// Makes a missing directory, and closes the directory and its content to other users. The first
 /// start after an upgrade changes every file, which may take long. The work runs on a blocking
 /// thread so that other tasks continue.
-pub(crate) async fn open_tree(root: PathBuf) -> Result<PathBuf, crate::Error> {
+pub async fn open_tree(root: PathBuf) -> io::Result<PathBuf> {
     let open = move || {
         create_directory(&root)?;
         close_tree(&root)?;
-        Ok::<_, crate::Error>(root)
+        Ok(root)
     };
     tokio::task::spawn_blocking(open).await?
 }
@@ -170,7 +170,7 @@ fn close_tree(root: &Path) -> io::Result<()> {
 }
 
 /// Adds the path to an error, and keeps the error's kind.
-pub(crate) fn naming(path: &Path, error: io::Error) -> io::Error {
+pub fn naming(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

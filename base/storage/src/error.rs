@@ -1,0 +1,54 @@
+//! Errors of a database, in terms that do not depend on which database runs.
+
+use std::io;
+
+/// Why a statement or a commit failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The disk of the database is full.
+    #[error("the disk of the database is full")]
+    Full,
+    /// A row with the same unique columns exists.
+    #[error("a row with these unique columns exists: {0}")]
+    Exists(String),
+    /// A row holds a value that this program cannot read.
+    #[error("a row is damaged: {0}")]
+    Damaged(String),
+    /// The database was closed by this process.
+    #[error("the database is closed")]
+    Closed,
+    /// Any other failure, with the message of the database.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Why a database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A later version of the program made the database.
+    #[error(
+        "its schema has version {got}, and this program knows those up to {known}: run the version that it was last \
+         used with, or put back a backup from before the upgrade"
+    )]
+    Newer {
+        /// Schema version of the database.
+        got: i64,
+        /// Latest schema version that this program knows.
+        known: i64,
+    },
+    /// A program with another migration of the same number made the database.
+    #[error(
+        "its migration {version} is not the one that this program has: it was made by a build that was never released, \
+         and no released one can go on with it"
+    )]
+    Changed {
+        /// Number of the migration.
+        version: i64,
+    },
+    /// The database files cannot be created, or other users' access cannot be removed.
+    #[error("its files: {0}")]
+    Files(#[from] io::Error),
+    /// Any other failure of the database.
+    #[error(transparent)]
+    Database(#[from] Error),
+}

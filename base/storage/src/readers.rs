@@ -1,0 +1,121 @@
+//! Connections that only read.
+
+use std::{
+    ops::{Deref, DerefMut},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use crate::{
+    Connection, Error,
+    sqlite::{Access, Session},
+};
+
+/// A limited number of connections to one file, opened when they are first needed.
+///
+/// A connection to a file does not break, so a connection goes back as it is. A pool for
+/// connections over a network would test each one, which costs more than most queries here.
+#[derive(Clone, Debug)]
+pub(crate) struct Readers(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    count: u32,
+    places: Arc<Semaphore>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// A connection for queries, which goes back when this value is dropped. A query sees the commits
+/// from before it began.
+#[derive(Debug)]
+pub struct Reader {
+    /// `None` only while the value is dropped.
+    connection: Option<Connection>,
+    of: Readers,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Readers {
+    /// Opens the first of at most `count` connections.
+    pub(crate) async fn open(path: PathBuf, count: u32) -> Result<Self, Error> {
+        let count = count.max(1);
+        let first = Connection::new(Session::open(&path, Access::Read).await?);
+        let places = Arc::new(Semaphore::new(count as usize));
+        Ok(Self(Arc::new(Inner { path, count, places, idle: Mutex::new(vec![first]) })))
+    }
+
+    /// Waits for a connection.
+    pub(crate) async fn take(&self) -> Result<Reader, Error> {
+        let place = timeout(READER_WAIT_MAX, self.0.places.clone().acquire_owned()).await;
+        let place = place.map_err(|_| Error::Failed(format!("all {} readers are busy", self.0.count)))?;
+        let place = place.map_err(|_| Error::Closed)?;
+        let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => Connection::new(Session::open(&self.0.path, Access::Read).await?),
+        };
+        Ok(Reader { connection: Some(connection), of: self.clone(), place: Some(place) })
+    }
+
+    fn put_back(&self, connection: Connection) {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+
+    /// Waits until all connections are back, and closes them. Later readers fail.
+    pub(crate) async fn close(&self) {
+        // Fails only if the readers are closed already.
+        let all = self.0.places.acquire_many(self.0.count).await;
+        self.0.places.close();
+        drop(all);
+        let idle = std::mem::take(&mut *self.0.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        for connection in idle {
+            connection.into_session().close().await;
+        }
+    }
+}
+
+impl Deref for Reader {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection.as_ref().expect(PRESENT)
+    }
+}
+
+impl DerefMut for Reader {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect(PRESENT)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let (Some(mut connection), Some(place)) = (self.connection.take(), self.place.take()) else { return };
+        let readers = self.of.clone();
+        if !connection.session().is_busy() {
+            readers.put_back(connection);
+        } else if let Ok(runtime) = Handle::try_current() {
+            // A query was broken off. The next caller would wait behind it, although other
+            // connections may be idle.
+            runtime.spawn(async move {
+                if connection.session().catch_up().await {
+                    readers.put_back(connection);
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Longest wait for a free connection.
+const READER_WAIT_MAX: Duration = Duration::from_secs(30);
+
+const PRESENT: &str = "taken only when it is dropped";

@@ -1,0 +1,228 @@
+//! The single writer: batches are applied whole or not at all, and a cancelled writer leaves
+//! nothing behind.
+
+use std::time::Duration;
+
+use cloakwork_storage::{
+    Batch, Database, Error, Migration, Rows, Schema,
+    Survival::{Crash, PowerFailure},
+};
+
+const SCHEMA: Schema = Schema {
+    ledger: "_migrations",
+    migrations: &[Migration {
+        version: 1,
+        name: "pairs",
+        sqlite: "CREATE TABLE pairs (name TEXT NOT NULL PRIMARY KEY, value BIGINT)",
+    }],
+};
+
+async fn open(directory: &tempfile::TempDir) -> Database {
+    Database::open(&directory.path().join("test.db"), &[SCHEMA], 2).await.expect("the database answers")
+}
+
+async fn pairs(database: &Database) -> Vec<(String, Option<i64>)> {
+    let mut reader = database.read().await.expect("the database answers");
+    let rows = reader.query("SELECT name, value FROM pairs ORDER BY name").all().await.expect("the database answers");
+    rows.iter()
+        .map(|row| (row.text("name").expect("text").to_owned(), row.int_or_null("value").expect("an integer")))
+        .collect()
+}
+
+fn insert(batch: &mut Batch, name: &str, value: Option<i64>) {
+    batch.push("INSERT INTO pairs (value, name) VALUES ($2, $1)").bind(name.to_owned()).bind(value);
+}
+
+#[tokio::test]
+async fn every_statement_gets_its_own_values() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    // More statements than stay prepared, and more values than one statement could number.
+    let fill = |batch: &mut Batch| {
+        (0..20_000).for_each(|index| insert(batch, &format!("{index:05}"), Some(index).filter(|index| index % 3 > 0)));
+        batch.push("DELETE FROM pairs WHERE name = $1").bind("00007");
+        batch.push("UPDATE pairs SET value = $1 WHERE name = $2").bind(-1).bind("00008");
+    };
+    database.apply(PowerFailure, fill).await.expect("the database answers");
+    let mut expected: Vec<_> =
+        (0..20_000).map(|index| (format!("{index:05}"), Some(index).filter(|index| index % 3 > 0))).collect();
+    expected[8].1 = Some(-1);
+    expected.remove(7);
+    assert_eq!(pairs(&database).await, expected);
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_leaves_nothing_and_the_next_one_works() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let fill = |batch: &mut Batch| ["a", "b", "a", "c"].into_iter().for_each(|name| insert(batch, name, Some(1)));
+    let error = database.apply(PowerFailure, fill).await.expect_err("it fails");
+    assert!(matches!(error, Error::Exists(_)), "{error}");
+    assert_eq!(pairs(&database).await, []);
+    database.apply(PowerFailure, |batch| insert(batch, "d", None)).await.expect("the database answers");
+    assert_eq!(pairs(&database).await, [("d".to_owned(), None)]);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_leaves_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let mut write = database.write(Rows::All).await.expect("the database answers");
+    write.query("INSERT INTO pairs (name) VALUES ('lost')").execute().await.expect("the database answers");
+    drop(write);
+    let mut write = database.write(Rows::All).await.expect("the database answers");
+    write.query("INSERT INTO pairs (name) VALUES ('kept')").execute().await.expect("the database answers");
+    write.commit().await.expect("the database answers");
+    assert_eq!(pairs(&database).await, [("kept".to_owned(), None)]);
+}
+
+#[tokio::test]
+async fn a_cancelled_batch_is_applied_whole_or_not_at_all() {
+    const STATEMENTS: usize = 200;
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let mut whole = 0;
+    for round in 0..40 {
+        let fill = |batch: &mut Batch| {
+            (0..STATEMENTS).for_each(|index| insert(batch, &format!("{round} {index}"), None));
+        };
+        // Each round cancels the batch at a later point.
+        let patience = Duration::from_micros(100 * round);
+        whole += usize::from(tokio::time::timeout(patience, database.apply(PowerFailure, fill)).await.is_ok());
+        let fill = |batch: &mut Batch| insert(batch, &format!("after {round}"), None);
+        database.apply(PowerFailure, fill).await.expect("the database answers");
+    }
+    let names: Vec<String> = pairs(&database).await.into_iter().map(|(name, _)| name).collect();
+    let mut durable = 0;
+    for round in 0..40 {
+        let prefix = format!("{round} ");
+        let count = names.iter().filter(|name| name.starts_with(&prefix)).count();
+        assert!(count == 0 || count == STATEMENTS, "{count} of {STATEMENTS} statements of round {round}");
+        durable += usize::from(count == STATEMENTS);
+    }
+    // A cancelled batch may have become durable. A batch that was reported must be durable.
+    assert!(durable >= whole, "{durable} durable, {whole} reported");
+    assert_eq!(names.iter().filter(|name| name.starts_with("after")).count(), 40);
+}
+
+#[tokio::test]
+async fn reads_and_writes_after_close_fail() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    database.close().await;
+    assert_eq!(database.write(Rows::All).await.expect_err("closed"), Error::Closed);
+    assert_eq!(database.read().await.expect_err("closed"), Error::Closed);
+    let late = database.apply(PowerFailure, |batch| insert(batch, "late", None)).await;
+    assert_eq!(late, Err(Error::Closed));
+}
+
+/// In write-ahead mode, a commit at level 2 waits for the disk, and a commit at level 1 does not.
+#[tokio::test]
+async fn only_commits_that_survive_a_power_failure_wait_for_the_disk() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let level = "INSERT INTO pairs (name, value) SELECT $1, synchronous FROM pragma_synchronous";
+    let mut expected = Vec::new();
+    for (index, survival) in [Crash, PowerFailure, PowerFailure, Crash].into_iter().enumerate() {
+        let name = format!("{index}");
+        let fill = |batch: &mut Batch| _ = batch.push(level).bind(name.clone());
+        database.apply(survival, fill).await.expect("the database answers");
+        expected.push((name, Some(if survival == PowerFailure { 2 } else { 1 })));
+    }
+    // A transaction always waits for the disk.
+    let mut write = database.write(Rows::All).await.expect("the database answers");
+    write.query(level).bind("own").execute().await.expect("the database answers");
+    write.commit().await.expect("the database answers");
+    expected.push(("own".to_owned(), Some(2)));
+    assert_eq!(pairs(&database).await, expected);
+}
+
+/// A reader that is dropped goes back, also in the middle of a query.
+#[tokio::test]
+async fn readers_are_limited_and_come_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let fill = |batch: &mut Batch| (0..1000).for_each(|index| insert(batch, &format!("{index}"), Some(index)));
+    database.apply(Crash, fill).await.expect("the database answers");
+    for round in 0..200 {
+        let mut reader = database.read().await.expect("a reader");
+        let query = reader.query("SELECT a.name FROM pairs a, pairs b").all();
+        let broken_off = tokio::time::timeout(Duration::from_micros(50 * round), query).await;
+        assert!(broken_off.is_err(), "a million rows take longer");
+    }
+    let held = [database.read().await.expect("the first"), database.read().await.expect("the second")];
+    let third = tokio::time::timeout(Duration::from_millis(50), database.read()).await;
+    assert!(third.is_err(), "there are two");
+    drop(held);
+    assert_eq!(pairs(&database).await.len(), 1000);
+}
+
+/// A version counts the writes through its own handle, and is unknown while one of them runs.
+#[tokio::test]
+async fn a_version_changes_with_each_write_through_its_handle() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let other = database.versioned();
+    let before = (database.version().expect("no write"), other.version().expect("no write"));
+    let write = database.write(Rows::All).await.expect("a turn");
+    assert_eq!((database.version(), other.version()), (None, Some(before.1)));
+    write.commit().await.expect("committed");
+    let after = database.version().expect("no write");
+    assert!(after > before.0);
+    other.apply(Crash, |batch| insert(batch, "a", None)).await.expect("the database answers");
+    assert_eq!(database.version(), Some(after));
+    assert!(other.version().expect("no write") > before.1);
+    drop(database.write(Rows::All).await.expect("a turn"));
+    // The next turn begins after the rollback of the last.
+    drop(other.write(Rows::All).await.expect("a turn"));
+    assert!(database.version().expect("no write") > after);
+}
+
+#[tokio::test]
+async fn a_value_of_another_type_or_size_is_an_error() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let mut reader = database.read().await.expect("a reader");
+    let query = "SELECT 'text' AS text, 70000 AS large, -1 AS negative, X'0102' AS bytes, NULL AS none";
+    let row = reader.query(query).one().await.expect("a row");
+    assert_eq!((row.text("text"), row.int("large"), row.bytes("bytes")), (Ok("text"), Ok(70_000), Ok(&[1, 2][..])));
+    assert_eq!((row.array("bytes"), row.array_or_null::<2>("none")), (Ok([1, 2]), Ok(None)));
+    assert_eq!((row.text_or_null("none"), row.int_or_null("none")), (Ok(None), Ok(None)));
+    for error in [
+        row.int("text").expect_err("text"),
+        row.text("none").map(str::len).expect_err("none"),
+        row.small::<u16>("large").expect_err("too large"),
+        row.unsigned("negative").expect_err("negative"),
+        row.array::<3>("bytes").expect_err("two bytes"),
+    ] {
+        assert!(matches!(error, Error::Damaged(_)), "{error:?}");
+    }
+    assert!(matches!(row.int("missing"), Err(Error::Failed(_))));
+    assert!(reader.query("SELECT 1 AS one WHERE 1 = 0").one().await.is_err());
+}
+
+/// A value that a transaction holds goes with the end of the transaction, also if the caller is
+/// cancelled at any point of the commit.
+#[tokio::test]
+async fn a_held_value_lives_until_the_transaction_has_ended() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    for round in 0..40 {
+        let held = std::sync::Arc::new(());
+        let mut write = database.write(Rows::All).await.expect("a turn");
+        let name = format!("{round}");
+        write.query("INSERT INTO pairs (name) VALUES ($1)").bind(&*name).execute().await.expect("a row");
+        write.hold(held.clone());
+        // Each round cancels the commit at a later point.
+        let committed = tokio::time::timeout(Duration::from_micros(20 * round), write.commit()).await.is_ok();
+        while std::sync::Arc::strong_count(&held) > 1 {
+            assert!(!committed, "a commit that was reported has ended");
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+        let before = pairs(&database).await.iter().any(|(found, _)| *found == name);
+        drop(database.write(Rows::All).await.expect("a turn"));
+        let after = pairs(&database).await.iter().any(|(found, _)| *found == name);
+        assert_eq!(before, after, "the transaction of round {round} had not ended");
+        assert!(after || !committed);
+    }
+}

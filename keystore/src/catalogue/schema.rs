@@ -1,0 +1,38 @@
+//! The tables of the catalogue, and the move of catalogues that had a file of their own.
+
+use std::path::Path;
+
+use cloakwork_storage::{Database, Migration, OpenError, Schema};
+
+/// The tables of the catalogue.
+pub const SCHEMA: Schema = Schema {
+    ledger: "_sqlx_migrations_catalogue",
+    migrations: &[
+        Migration { version: 1, name: "start", sqlite: include_str!("../../migrations/sqlite/0001_start.sql") },
+        Migration {
+            version: 2,
+            name: "tenants age",
+            sqlite: include_str!("../../migrations/sqlite/0002_tenants_age.sql"),
+        },
+        Migration { version: 3, name: "bounded", sqlite: include_str!("../../migrations/sqlite/0003_bounded.sql") },
+        Migration {
+            version: 4,
+            name: "dimensions",
+            sqlite: include_str!("../../migrations/sqlite/0004_dimensions.sql"),
+        },
+        Migration { version: 5, name: "results", sqlite: include_str!("../../migrations/sqlite/0005_results.sql") },
+    ],
+};
+
+/// Ledger of a catalogue in a file of its own.
+const FILE_LEDGER: &str = "_sqlx_migrations";
+
+/// Tables whose rows move. Triggers fill `request_counts` from the rows of `requests`.
+const TABLES: [&str; 7] = ["blobs", "uploads", "requests", "pins", "keys", "key_parts", "usage"];
+
+/// Moves a catalogue from a file of its own into `database`, and removes the file. Earlier versions
+/// of the server kept the catalogue apart. Returns false if there is no such file. No other process
+/// may use the file.
+pub async fn absorb(database: &Database, file: &Path) -> Result<bool, OpenError> {
+    database.absorb(file, &SCHEMA.in_ledger(FILE_LEDGER), &TABLES).await
+}

@@ -1,0 +1,104 @@
+//! Data directories of versions that kept the catalogue in a file of its own.
+
+use cloakwork_keystore::TenantId;
+use cloakwork_storage::{Database, Rows};
+
+use super::*;
+use crate::database::{CATALOGUE_FILE, FILE, ONE_DATABASE, SCHEMA};
+
+const BLOB: &str = "11223344";
+
+/// Fills a data directory as an earlier server did: two databases, and a blob.
+async fn earlier(directory: &Path) -> PathBuf {
+    let blob = directory.join("blobs/acme/11").join(BLOB.repeat(8));
+    std::fs::create_dir_all(blob.parent().unwrap()).unwrap();
+    std::fs::create_dir_all(directory.join("staging")).unwrap();
+    std::fs::write(&blob, [0; 100]).unwrap();
+    let catalogue = cloakwork_keystore::SCHEMA.in_ledger(SCHEMA.ledger);
+    for (name, schema, rows) in [
+        (
+            FILE,
+            SCHEMA.at(ONE_DATABASE - 1),
+            "INSERT INTO tenants (name, created_ms) VALUES ('acme', 1700000000000)".to_owned(),
+        ),
+        (
+            CATALOGUE_FILE,
+            catalogue,
+            format!(
+                "INSERT INTO blobs (tenant, digest, size_bytes, kind, set_id, key_id, count, degree_max, \
+                 noise_level_max, is_key, damaged, created_ms, touched_ms, keep_until_ms) VALUES ('acme', X'{digest}', \
+                 100, 1, 65280, X'{key}', 1, 1, 1, 0, 0, 1, 1, 1); \
+                 INSERT INTO usage (tenant, blob_bytes, ciphertext_bytes) VALUES ('acme', 100, 100)",
+                digest = BLOB.repeat(8),
+                key = BLOB.repeat(4),
+            ),
+        ),
+    ] {
+        let database = Database::open(&directory.join(name), &[schema], 1).await.unwrap();
+        let mut write = database.write(Rows::All).await.unwrap();
+        write.script(rows).await.unwrap();
+        write.commit().await.unwrap();
+        database.close().await;
+    }
+    blob
+}
+
+fn config(directory: &Path) -> Config {
+    let mut config = Config::default();
+    config.listen.address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    config.listen.admin_address = config.listen.address;
+    config.storage.directory = directory.to_owned();
+    config.worker.embedded = false;
+    config
+}
+
+#[tokio::test]
+async fn a_start_moves_the_catalogue_and_keeps_every_blob() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let blob = earlier(&data).await;
+    for _ in 0..2 {
+        let server = Server::start(config(&data)).await.unwrap();
+        server.run(std::future::ready(())).await.unwrap();
+        assert!(blob.exists(), "a blob without a row would be a leftover");
+        assert!(!data.join(CATALOGUE_FILE).exists());
+    }
+    let database = open_database(&data, 1).await.unwrap();
+    let mut reader = database.read().await.unwrap();
+    let tenant = TenantId::new("acme").unwrap();
+    let blobs =
+        reader.query("SELECT size_bytes FROM blobs WHERE tenant = $1").bind(tenant.as_str()).all().await.unwrap();
+    assert_eq!(blobs.iter().map(|row| row.int("size_bytes").unwrap()).collect::<Vec<_>>(), [100]);
+    assert_eq!(reader.query("SELECT name FROM tenants").one().await.unwrap().text("name"), Ok("acme"));
+}
+
+/// Without its rows, the server would remove every blob.
+#[tokio::test]
+async fn a_directory_whose_catalogue_is_missing_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let blob = earlier(&data).await;
+    let (catalogue, elsewhere) = (data.join(CATALOGUE_FILE), directory.path().join("catalogue"));
+    std::fs::rename(&catalogue, &elsewhere).unwrap();
+    for _ in 0..2 {
+        let refused = Server::start(config(&data)).await.expect_err("refused");
+        assert!(matches!(refused, RunError::CatalogueMissing { .. }), "{refused}");
+        // Neither may the command line migrate the database, because the next start would not
+        // notice.
+        assert!(open_database(&data, 1).await.is_err());
+    }
+    assert!(blob.exists());
+    std::fs::rename(&elsewhere, &catalogue).unwrap();
+    Server::start(config(&data)).await.unwrap().run(std::future::ready(())).await.unwrap();
+    assert!(blob.exists());
+}
+
+/// `tenant create` may make the database before the first start of a server.
+#[tokio::test]
+async fn a_database_from_before_the_first_start_needs_no_catalogue() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    private::open_directory(&data, &[]).unwrap();
+    Database::open(&data.join(FILE), &[SCHEMA.at(ONE_DATABASE - 1)], 1).await.unwrap().close().await;
+    Server::start(config(&data)).await.unwrap().run(std::future::ready(())).await.unwrap();
+}

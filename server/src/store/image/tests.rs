@@ -1,0 +1,242 @@
+//! Folded writes leave the same rows as writes that are applied one by one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cloakwork_proto::v1::JobState;
+use cloakwork_storage::{Database, Survival};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    database::SCHEMAS,
+    jobs::JobMeta,
+    store::{Ended, Store, tests::new_job},
+};
+
+const JOBS: usize = 3;
+
+/// A step of one job. Steps that the job's state does not allow are left out.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Submit { promised: bool },
+    Confirm,
+    Attempt { suspect: bool },
+    Requeue,
+    End { state: JobState, outputs: usize },
+    Close,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        any::<bool>().prop_map(|promised| Step::Submit { promised }),
+        Just(Step::Confirm),
+        any::<bool>().prop_map(|suspect| Step::Attempt { suspect }),
+        Just(Step::Requeue),
+        (prop_oneof![Just(JobState::Succeeded), Just(JobState::Failed)], 0_usize..3)
+            .prop_map(|(state, outputs)| Step::End { state, outputs }),
+        Just(Step::Close),
+    ]
+}
+
+/// The state of a job, as far as it limits the next step.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    begun: bool,
+    running: bool,
+    ended: bool,
+    closed: bool,
+    epoch: u64,
+}
+
+impl Life {
+    /// The write of a step, or `None` if the job's state does not allow the step.
+    fn take(&mut self, number: u8, step: Step) -> Option<Write> {
+        let job = JobId(number.into());
+        let live = self.begun && !self.ended;
+        match step {
+            Step::Submit { promised } if !self.begun => {
+                self.begun = true;
+                let inputs = [Content::inline(Bytes::from(vec![number; 5])), blob(number), blob(number + 100)];
+                Some(Write::Submitted(NewJob { promised, inputs: inputs.into(), ..new_job("a", number) }))
+            }
+            Step::Confirm if live => Some(Write::Confirmed(job)),
+            Step::Attempt { suspect } if live && !self.running => {
+                self.running = true;
+                self.epoch += 1;
+                let (epoch, suspect) = (self.epoch, suspect.then_some(9));
+                let attempts = u32::try_from(epoch).unwrap() - 1;
+                Some(Write::Attempt(Attempt { job, epoch, attempts, worker: 5, suspect, solo_crashes: attempts }))
+            }
+            Step::Requeue if live && self.running => {
+                self.running = false;
+                let attempts = u32::try_from(self.epoch).unwrap();
+                Some(Write::Requeued(Requeued { job, epoch: self.epoch, attempts, suspect: None, solo_crashes: 1 }))
+            }
+            Step::End { state, outputs } if live => {
+                self.ended = true;
+                let outputs = (0..outputs).map(|bytes| Content::inline(Bytes::from(vec![1; bytes])));
+                let error = (state == JobState::Failed).then(Default::default);
+                let (outputs, latency) = (outputs.collect(), LatencyRecord::default());
+                let end = End { state, ended_micros: 3, outputs_expire_micros: Some(4), error, outputs, latency };
+                Some(Write::Ended(Ended { job, end: Arc::new(end) }))
+            }
+            Step::Close if self.ended && !self.closed => {
+                self.closed = true;
+                Some(Write::Closed(job, LatencyRecord { attempts: 7, ..LatencyRecord::default() }))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn blob(number: u8) -> Content {
+    Content { digest: [number; 32], size_bytes: 1 << 20, bytes: None }
+}
+
+async fn open(directory: &tempfile::TempDir, name: &str) -> (Store, Database) {
+    let database = Database::open(&directory.path().join(name), &SCHEMAS, 1).await.unwrap();
+    (Store::new(database.clone()), database)
+}
+
+/// Every row of every table that writes change, as text.
+async fn rows(database: &Database) -> Vec<String> {
+    let mut reader = database.read().await.unwrap();
+    let mut all = Vec::new();
+    for query in [
+        "SELECT hex(id) || tenant || state || promised || epoch || attempts || ifnull(hex(worker), '-') || \
+         ifnull(suspect, '-') || solo_crashes || ifnull(ended_micros, '-') || ifnull(outputs_expire_micros, '-') || \
+         ifnull(reason, '-') || ifnull(message, '-') || ifnull(hex(latency), '-') AS line FROM jobs ORDER BY id",
+        "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_inputs \
+         ORDER BY job, place",
+        "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_outputs \
+         ORDER BY job, place",
+        "SELECT tenant || hex(digest) || hex(holder) || until_ms AS line FROM pins ORDER BY holder, digest",
+        "SELECT tenant || hex(digest) || registered AS line FROM programs ORDER BY digest",
+        "SELECT tenant || inline_bytes || ' ' || ended_jobs AS line FROM tenant_usage",
+    ] {
+        let found = reader.query(query).all().await.unwrap();
+        all.extend(found.iter().map(|row| row.text("line").unwrap().to_owned()));
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn folded_writes_leave_the_rows_of_single_ones(
+        steps in prop::collection::vec((0..JOBS, step(), prop::bool::weighted(0.3)), 1..40),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let directory = tempfile::tempdir().unwrap();
+            let (single, single_rows) = open(&directory, "single.db").await;
+            let (folded, folded_rows) = open(&directory, "folded.db").await;
+            let (mut lives, mut batch) = ([Life::default(); JOBS], Vec::new());
+            for (job, step, commit) in steps {
+                let Some(write) = lives[job].take(u8::try_from(job).unwrap() + 1, step) else { continue };
+                single.apply(Survival::Crash, std::slice::from_ref(&write)).await.unwrap();
+                batch.push(write);
+                if commit {
+                    folded.apply(Survival::Crash, &std::mem::take(&mut batch)).await.unwrap();
+                }
+            }
+            folded.apply(Survival::Crash, &batch).await.unwrap();
+            assert_eq!(rows(&folded_rows).await, rows(&single_rows).await);
+        });
+    }
+}
+
+/// Each column has its own value.
+#[tokio::test]
+async fn a_folded_row_reads_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, _) = open(&directory, "jobs.db").await;
+    let job = JobId(1);
+    let meta = JobMeta {
+        rows: 2,
+        pbs_count: 3,
+        priority: -4,
+        inline_outputs: false,
+        keep_outputs_micros: 5,
+        created_micros: 6,
+        deadline_micros: 8,
+        request_digest: [9; 32],
+        ..(*new_job("a", 1).meta).clone()
+    };
+    let submitted = Write::Submitted(NewJob { meta: Arc::new(meta.clone()), ..new_job("a", 1) });
+    let attempt =
+        Attempt { job, epoch: 3, attempts: 2, worker: u128::MAX - 5, suspect: Some(u64::MAX - 6), solo_crashes: 4 };
+    store.apply(Survival::Crash, &[submitted, Write::Attempt(attempt)]).await.unwrap();
+    let live = store.live_jobs().await.unwrap();
+    let [found] = &live[..] else { panic!("{} jobs", live.len()) };
+    assert_eq!(format!("{:?}", found.meta), format!("{meta:?}"));
+    let scheduled = (found.epoch, found.attempts, found.worker, found.suspect, found.solo_crashes);
+    assert_eq!(scheduled, (3, 2, Some(u128::MAX - 5), Some(u64::MAX - 6), 4));
+    let end = End {
+        state: JobState::Failed,
+        ended_micros: 10,
+        outputs_expire_micros: Some(11),
+        error: Some(cloakwork_proto::v1::JobError { reason: "R".to_owned(), message: "M".to_owned() }),
+        outputs: vec![Content::inline(Bytes::from_static(b"x"))],
+        latency: LatencyRecord { attempts: 12, ..LatencyRecord::default() },
+    };
+    let attempt = Attempt { epoch: 4, ..attempt };
+    let ended = Write::Ended(Ended { job, end: Arc::new(end.clone()) });
+    store.apply(Survival::Crash, &[Write::Attempt(attempt), ended]).await.unwrap();
+    let view = store.job("a", job, true).await.unwrap().unwrap();
+    let found = view.end.unwrap();
+    assert_eq!((view.state, view.attempts, found.ended_micros), (JobState::Failed, 4, 10));
+    assert_eq!((found.outputs_expire_micros, &found.error), (Some(11), &end.error));
+    assert_eq!((found.latency.clone(), found.outputs.len()), (end.latency, 1));
+    assert!(store.live_jobs().await.unwrap().is_empty());
+}
+
+/// Outputs that a worker handed in for a job are kept only if the job succeeded, whether or not the
+/// end shares a transaction with the job's first row.
+#[tokio::test]
+async fn outputs_of_a_failed_job_are_released() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, database) = open(&directory, "jobs.db").await;
+    for (number, state, together, kept) in [
+        (1, JobState::Succeeded, true, 1),
+        (2, JobState::Failed, true, 0),
+        (3, JobState::Succeeded, false, 1),
+        (4, JobState::Failed, false, 0),
+    ] {
+        let pin = Pin { holder: id::output_holder(JobId(number.into())), until: None };
+        database.apply(Survival::Crash, |batch| pin.add_to(batch, "a", [&[7; 32]].into_iter())).await.unwrap();
+        let mut life = Life::default();
+        let steps = [Step::Submit { promised: true }, Step::End { state, outputs: 0 }];
+        let writes: Vec<Write> = steps.into_iter().filter_map(|step| life.take(number, step)).collect();
+        let transactions = if together { writes.chunks(2) } else { writes.chunks(1) };
+        for writes in transactions {
+            store.apply(Survival::Crash, writes).await.unwrap();
+        }
+        let mut reader = database.read().await.unwrap();
+        let query = reader.query("SELECT COUNT(*) AS pins FROM pins WHERE holder = $1").bind(pin.holder);
+        assert_eq!(query.one().await.unwrap().int("pins"), Ok(kept), "job {number}");
+        let query = reader.query("SELECT COUNT(*) AS pins FROM pins WHERE holder = $1");
+        let inputs = query.bind(id::to_bytes(JobId(number.into()))).one().await.unwrap();
+        assert_eq!(inputs.int("pins"), Ok(0), "job {number} has ended");
+    }
+}
+
+/// A batch has at most one statement for each row of `jobs`.
+#[test]
+fn a_batch_changes_each_job_once() {
+    let mut life = Life::default();
+    let steps = [
+        Step::Submit { promised: false },
+        Step::Attempt { suspect: false },
+        Step::Requeue,
+        Step::Attempt { suspect: true },
+        Step::Confirm,
+        Step::End { state: JobState::Succeeded, outputs: 1 },
+        Step::Close,
+    ];
+    let writes: Vec<Write> = steps.into_iter().filter_map(|step| life.take(1, step)).collect();
+    assert_eq!(writes.len(), steps.len());
+    assert_eq!(Images::of(&writes).images.len(), 1);
+}

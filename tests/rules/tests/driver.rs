@@ -1,0 +1,66 @@
+//! Only the adapter in `base/storage` names the database driver. Everything else uses the door.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use cloakwork_tests_rules::packages;
+use serde_json::{Value, json};
+
+const DRIVER: &str = "sqlx";
+const DOOR: &str = "cloakwork-storage";
+
+#[test]
+fn only_the_door_depends_on_the_driver() {
+    let packages = packages(&root().join("Cargo.toml"));
+    assert_eq!(dependents(&packages), [DOOR]);
+    let planted = [
+        json!({"name": "cloakwork-server", "dependencies": [{"name": "sqlx", "kind": "dev"}]}),
+        json!({"name": "cloakwork-keystore", "dependencies": [{"name": "tokio", "kind": null}]}),
+    ];
+    assert_eq!(dependents(&planted), ["cloakwork-server"], "a test that uses the driver counts");
+}
+
+#[test]
+fn only_the_adapter_names_the_driver() {
+    let door = root().join("base/storage");
+    let mut sources = Vec::new();
+    for directory in ["src", "tests"] {
+        collect(&door.join(directory), &mut sources);
+    }
+    let (adapter, others): (Vec<_>, Vec<_>) =
+        sources.into_iter().partition(|path| path.starts_with(door.join("src/sqlite")));
+    let names_driver = |path: &PathBuf| code(&fs::read_to_string(path).expect("a source")).contains(DRIVER);
+    assert!(adapter.iter().any(names_driver), "the adapter is elsewhere");
+    let wrong: Vec<_> = others.into_iter().filter(names_driver).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(!code("// sqlx\nlet _ = 1;").contains(DRIVER) && code("use sqlx::Row; // x").contains(DRIVER));
+}
+
+fn dependents(packages: &[Value]) -> Vec<String> {
+    let depends = |package: &&Value| {
+        package["dependencies"].as_array().expect("a list").iter().any(|dependency| dependency["name"] == DRIVER)
+    };
+    packages.iter().filter(depends).map(|package| package["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+/// The lines that are not comments.
+fn code(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
