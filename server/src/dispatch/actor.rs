@@ -373,12 +373,10 @@ impl Actor {
                 live => self.restore_job(job, live),
             }
         }
-        // A job may have been told before its first transaction, and that transaction failed. The
-        // store then does not know the job, and has no row for its end.
         let (known, unknown): (Vec<_>, Vec<_>) = told.into_iter().partition(|told| kept.contains(&told.job));
         self.decided.handed_over = known;
-        // The transaction may have succeeded although it was reported as failed. The job's last
-        // write, which changes nothing where there is no row, then closes the job.
+        // A transaction may have succeeded although it was reported as failed. The job's last write
+        // then closes the job.
         for told in unknown {
             self.late.push(told.record);
             self.late_since.get_or_insert_with(Instant::now);

@@ -10,8 +10,7 @@
 //! gets all of it. If the process ends at that moment, one of two cases holds. Either the job is
 //! unknown and its caller has heard nothing, or its caller has the result and the job is computed
 //! once more. If the store fails, the early attempt is withdrawn and its caller refused. An end
-//! that was handed over is written as soon as the store works again, unless the store did not even
-//! take the job.
+//! that was handed over is written as soon as the store works again.
 
 use std::{
     collections::HashSet,
@@ -56,15 +55,16 @@ impl Actor {
             return;
         }
         loop {
-            if self.hand_over() | self.begin_early().await {
-                // Lets the tasks that were just told run before the database's thread takes the
-                // core.
-                tokio::task::yield_now().await;
-            }
+            let told = self.hand_over() | self.begin_early().await;
             if self.commit.is_some() {
                 return;
             }
             if self.decided.writes() || self.late_is_due() {
+                if told {
+                    // Lets the tasks that were just told run before the database's thread takes the
+                    // core.
+                    tokio::task::yield_now().await;
+                }
                 self.begin_commit();
                 return;
             }
@@ -136,10 +136,19 @@ impl Actor {
 
     /// Tells the ends that no one relies on beyond the callers that receive the whole result.
     /// Returns false if there are none.
+    ///
+    /// The end of a job that the store does not know yet waits for the job's first transaction. A
+    /// caller could otherwise hold the result of a job that is unknown after a crash.
     fn hand_over(&mut self) -> bool {
-        let (relied_on, free): (Vec<_>, Vec<_>) =
-            mem::take(&mut self.decided.endings).into_iter().partition(|end| self.is_relied_on(end));
-        self.decided.endings = relied_on;
+        if self.decided.endings.is_empty() {
+            return false;
+        }
+        let on_its_way = self.commit.iter().flat_map(|commit| &commit.decided.guards);
+        let unknown: HashSet<JobId> = on_its_way.chain(&self.decided.guards).map(|guard| guard.job).collect();
+        let (waiting, free): (Vec<_>, Vec<_>) = mem::take(&mut self.decided.endings)
+            .into_iter()
+            .partition(|end| unknown.contains(&end.job) || self.is_relied_on(end));
+        self.decided.endings = waiting;
         for ending in &free {
             let end = Write::Ended(ending.write());
             let record = self.tell(ending);

@@ -186,24 +186,36 @@ async fn succeeded(watched: &mut Watched) {
 async fn an_unpromised_job_begins_and_ends_while_the_store_is_busy() {
     let mut fixture = Fixture::new().await;
     let busy = fixture.database.write(Rows::All).await.unwrap();
-    let mut watched = fixture.submit(1, false).await.unwrap().unwrap();
+    let mut first = fixture.submit(1, false).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
-    // The job's first transaction is on its way when the job ends.
     fixture.waits_for_store().await;
+    // The store does not know the job yet, so the result waits.
     let committed = fixture.commit(1);
-    succeeded(&mut watched).await;
+    fixture.settles().await;
+    assert!(first.borrow().end.is_none() && !committed.is_finished());
+    busy.commit().await.unwrap();
+    succeeded(&mut first).await;
+    assert!(committed.await.unwrap().unwrap());
+
+    let mut second = fixture.submit(2, false).await.unwrap().unwrap();
+    fixture.wished(&[2]).await;
+    fixture.dispatcher.settled().await.unwrap();
+    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let committed = fixture.commit(2);
+    succeeded(&mut second).await;
     let dispatcher = fixture.dispatcher.clone();
     let settled = tokio::spawn(async move { dispatcher.settled().await });
+    fixture.waits_for_store().await;
     // A third call is decided meanwhile, and begins.
-    let _second = fixture.submit(2, false).await.unwrap().unwrap();
-    fixture.wished(&[1, 2]).await;
+    let _third = fixture.submit(3, false).await.unwrap().unwrap();
+    fixture.wished(&[2, 3]).await;
     assert!(!committed.is_finished() && !settled.is_finished());
     busy.commit().await.unwrap();
     settled.await.unwrap().unwrap();
-    let stored = fixture.store.job(TENANT, JobId(1), true).await.unwrap().expect("the job");
+    let stored = fixture.store.job(TENANT, JobId(2), true).await.unwrap().expect("the job");
     assert_eq!(stored.state, JobState::Succeeded, "the store has it by then");
     assert!(committed.await.unwrap().unwrap());
-    fixture.wished(&[2]).await;
+    fixture.wished(&[3]).await;
 }
 
 #[tokio::test]
