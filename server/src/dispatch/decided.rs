@@ -21,7 +21,7 @@ pub(super) struct Decided {
     /// Guards of the submitted jobs in `writes`.
     pub(super) guards: Vec<Guard>,
     pub(super) answers: Vec<Answer>,
-    /// Attempts in `writes`, each with its epoch, of which the scheduler learns after the commit.
+    /// Attempts in `writes`, each with its epoch. The scheduler learns of them after the commit.
     pub(super) recorded: Vec<(JobId, u64)>,
     /// First attempts at jobs that are not promised. Workers may begin them before the commit.
     pub(super) early: Vec<(WorkerId, JobId, u64)>,

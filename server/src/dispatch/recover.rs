@@ -14,7 +14,8 @@ use crate::{database, error::ApiError};
 /// Pause between two attempts while the store fails.
 const STORE_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// State after a failure of the store, until a transaction succeeds or there is none to try.
+/// State after a failure of the store. The state ends when a transaction succeeds, or when nothing
+/// is left to write.
 pub(super) struct Stall {
     /// When the next attempt is due.
     pub(super) until: Instant,

@@ -6,11 +6,11 @@
 //! describes a transaction that fails.
 //!
 //! Two actions do not wait for a transaction, because no one relies on the server for them. The
-//! first attempt at a job of `RunJob` begins early, and a result is handed over early if its caller
-//! gets all of it. If the process ends at that moment, one of two cases holds. Either the job is
-//! unknown and its caller has heard nothing, or its caller has the result and the job is computed
-//! once more. If the store fails, the early attempt is withdrawn and its caller refused. An end
-//! that was handed over is written as soon as the store works again.
+//! first attempt at a job of `RunJob` begins early. A result is handed over early if the store
+//! knows the job and the caller gets the whole result. If the process ends at that moment, one of
+//! two cases holds. Either the job is unknown and its caller has heard nothing, or its caller has
+//! the result and the job is computed once more. If the store fails, the early attempt is withdrawn
+//! and its caller refused. An end that was handed over is written as soon as the store works again.
 
 use std::{
     collections::HashSet,
@@ -154,8 +154,8 @@ impl Actor {
             let record = self.tell(ending);
             self.decided.handed_over.push(HandedOver { job: ending.job, end, record });
         }
-        let told = |job| free.iter().any(|ending| ending.job == job);
-        self.decided.writes.retain(|write| !matches!(write, Write::Ended(ended) if told(ended.job)));
+        let told: HashSet<JobId> = free.iter().map(|ending| ending.job).collect();
+        self.decided.writes.retain(|write| !matches!(write, Write::Ended(ended) if told.contains(&ended.job)));
         !free.is_empty()
     }
 
@@ -166,27 +166,32 @@ impl Actor {
     /// attempt that crashed the process before its record would be forgotten, and the jobs beside
     /// it would take the blame. A later decision may still make the commit wait.
     async fn begin_early(&mut self) -> bool {
-        let waits = self.commit.as_ref().is_some_and(|commit| commit.survival == Survival::PowerFailure);
-        let durable = self.survival(self.late_is_due()) == Survival::PowerFailure;
-        if self.decided.early.is_empty() || waits || durable {
+        if self.decided.early.is_empty() {
             return false;
         }
-        let mut any = false;
+        let waits = self.commit.as_ref().is_some_and(|commit| commit.survival == Survival::PowerFailure);
+        if waits || self.survival(self.late_is_due()) == Survival::PowerFailure {
+            return false;
+        }
+        let over = self.decided.leased_until_commit();
+        let mut begun = HashSet::new();
         for (worker, job, epoch) in mem::take(&mut self.decided.early) {
-            let ended = self.decided.endings.iter().any(|ending| ending.job == job);
-            let over = ended || self.decided.requeued.contains(&job);
-            let Some(before) = self.workers.wished(worker).filter(|_| !over) else { continue };
+            let Some(before) = self.workers.wished(worker).filter(|_| !over.contains(&job)) else { continue };
             if let Some(leased) = self.lease(worker, job, epoch).await {
                 let mut wish = Leases::clone(&before);
                 wish.insert((job, epoch), leased);
                 self.workers.wish(worker, Arc::new(wish));
-                // From here on the worker may hand in a result, before the record is committed.
-                self.decided.recorded.retain(|recorded| *recorded != (job, epoch));
-                self.step(Event::Recorded { job, epoch });
-                any = true;
+                begun.insert((job, epoch));
             }
         }
-        any
+        // From here on the workers may hand in results, before the records are committed.
+        let (recorded, later): (Vec<_>, Vec<_>) =
+            mem::take(&mut self.decided.recorded).into_iter().partition(|attempt| begun.contains(attempt));
+        self.decided.recorded = later;
+        for (job, epoch) in recorded {
+            self.step(Event::Recorded { job, epoch });
+        }
+        !begun.is_empty()
     }
 
     /// Hands out the leases that the scheduler has assigned.
