@@ -120,6 +120,7 @@ impl Device for CpuDevice {
             units,
             tile: TILE_MAX,
             width_max: units * PART_MAX,
+            is_accelerator: false,
             curve: self.pool.curve(),
         }
     }

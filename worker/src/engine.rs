@@ -44,6 +44,10 @@ enum Command {
     Close,
 }
 
+/// Time for which the last group keeps its arena and tables without jobs. A GPU takes part of a
+/// millisecond to create them, which jobs that follow one another would pay for each.
+const IDLE_GROUP_TIME: Duration = Duration::from_secs(10);
+
 /// Handle of the engine's thread. The number of jobs that the agent holds bounds the command queue.
 pub(crate) struct Engine {
     commands: mpsc::Sender<Command>,
@@ -57,6 +61,11 @@ pub(crate) struct Engine {
 impl Engine {
     /// Starts an engine whose rows in progress take at most `arena_bytes` on the device.
     pub(crate) fn start(device: Arc<dyn Device>, arena_bytes: u64) -> std::io::Result<Self> {
+        Self::keeping(device, arena_bytes, IDLE_GROUP_TIME)
+    }
+
+    /// Starts an engine whose last group stays for `idle_group_time` without jobs.
+    fn keeping(device: Arc<dyn Device>, arena_bytes: u64, idle_group_time: Duration) -> std::io::Result<Self> {
         let (commands, inbox) = mpsc::channel();
         let woken = Arc::new(AtomicBool::new(false));
         let waker = {
@@ -70,7 +79,7 @@ impl Engine {
         };
         device.set_waker(Arc::new(waker));
         let pulse = Arc::<Pulse>::default();
-        let mut core = core::Core::new(device, inbox, woken, pulse.clone(), arena_bytes);
+        let mut core = core::Core::new(device, inbox, woken, pulse.clone(), arena_bytes, idle_group_time);
         let panic = Arc::<OnceLock<String>>::default();
         let noted = panic.clone();
         let work = move || {

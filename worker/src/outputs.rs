@@ -23,12 +23,26 @@ impl OutputList {
         }
     }
 
-    /// Reads a ciphertext from a slot into place `at`.
-    pub(crate) fn read(&mut self, at: usize, device: &dyn Device, arena: Arena, slot: u32) -> Result<(), DeviceError> {
-        match self {
-            Self::U32(list) => device.read(arena, &[slot], WordsMut::U32(list.get_mut(at))),
-            Self::U64(list) => device.read(arena, &[slot], WordsMut::U64(list.get_mut(at))),
-        }
+    /// Reads ciphertexts from slots into the places from `first` on.
+    pub(crate) fn read(
+        &mut self,
+        first: usize,
+        device: &dyn Device,
+        arena: Arena,
+        slots: &[u32],
+    ) -> Result<(), DeviceError> {
+        let places = |words: usize| first * words..(first + slots.len()) * words;
+        let words = match self {
+            Self::U32(list) => {
+                let places = places(list.dimension() + 1);
+                WordsMut::U32(&mut list.words_mut()[places])
+            }
+            Self::U64(list) => {
+                let places = places(list.dimension() + 1);
+                WordsMut::U64(&mut list.words_mut()[places])
+            }
+        };
+        device.read(arena, slots, words)
     }
 
     /// Encodes the list as an envelope. `blocks` describes the blocks of one row.

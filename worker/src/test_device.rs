@@ -1,7 +1,7 @@
 //! A device for tests: it computes nothing, and its waves end when the test says so.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -33,6 +33,8 @@ struct State {
     /// Keys of all waves so far.
     keys: Vec<KeySlot>,
     refuses_keys: bool,
+    /// Numbers of the arenas that exist.
+    arenas: BTreeSet<u64>,
     running: VecDeque<u64>,
     /// Waves that have ended, and whether there was memory for them.
     ended: HashMap<u64, bool>,
@@ -57,6 +59,18 @@ impl TestDevice {
     /// The keys of all waves so far.
     pub(crate) fn keys(&self) -> Vec<KeySlot> {
         self.state().keys.clone()
+    }
+
+    /// Numbers of the arenas that exist.
+    pub(crate) fn arenas(&self) -> BTreeSet<u64> {
+        self.state().arenas.clone()
+    }
+
+    /// Waits until no arena exists.
+    pub(crate) fn no_arenas(&self) {
+        let waited = self.changed.wait_timeout_while(self.state(), WAIT_TIMEOUT, |state| !state.arenas.is_empty());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(state.arenas.is_empty(), "{:?} still exist", state.arenas);
     }
 
     /// From now on, refuses keys for lack of memory.
@@ -138,6 +152,7 @@ impl Device for TestDevice {
             units: 1,
             tile: WAVE_WIDTH,
             width_max: WAVE_WIDTH,
+            is_accelerator: false,
             curve: self.curve.clone(),
         }
     }
@@ -161,10 +176,15 @@ impl Device for TestDevice {
     fn evict_lut(&self, _: LutSlot) {}
 
     fn create_arena(&self, _: &'static ParameterSet, _: u64) -> Result<Arena, DeviceError> {
-        Ok(Arena { number: self.number(), slots: self.slots })
+        let arena = Arena { number: self.number(), slots: self.slots };
+        self.state().arenas.insert(arena.number);
+        Ok(arena)
     }
 
-    fn drop_arena(&self, _: Arena) {}
+    fn drop_arena(&self, arena: Arena) {
+        self.state().arenas.remove(&arena.number);
+        self.changed.notify_all();
+    }
 
     fn write(&self, arena: Arena, slots: &[u32], _: Words<'_>) -> Result<(), DeviceError> {
         self.has_memory(arena, slots)

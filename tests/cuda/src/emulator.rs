@@ -18,7 +18,7 @@ use std::{
 };
 
 use cloakwork_cuda::{
-    gpu::{Address, Description, Driver, DriverError, MARKS, Stream},
+    gpu::{Address, Description, Download, Driver, DriverError, MARKS, Stream, Upload},
     sensors::{Reading, Sensors},
 };
 
@@ -265,17 +265,21 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+    unsafe fn upload(&self, copies: &[Upload<'_>]) -> Result<(), DriverError> {
         self.may("upload")?;
-        // SAFETY: the caller's.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+        for Upload { to, bytes } in copies {
+            // SAFETY: the caller's.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *to as *mut u8, bytes.len()) };
+        }
         Ok(())
     }
 
-    unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
+    unsafe fn download(&self, copies: &mut [Download<'_>]) -> Result<(), DriverError> {
         self.may("download")?;
-        // SAFETY: the caller's.
-        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+        for Download { from, bytes } in copies {
+            // SAFETY: the caller's.
+            unsafe { std::ptr::copy_nonoverlapping(*from as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+        }
         Ok(())
     }
 

@@ -126,6 +126,10 @@ fn report(case: &Case, records: &[LatencyRecord], wrong: u64) -> ProgramReport {
         max_ms,
         key_switch_ms: of(|record| record.key_switch_nanos).median,
         blind_rotate_ms: of(|record| record.blind_rotate_nanos).median,
+        other_compute_ms: of(|record| record.other_compute_nanos).median,
+        wave_wait_ms: of(|record| record.wave_wait_nanos).median,
+        fetch_ms: of(|record| record.fetch_nanos).median,
+        store_ms: of(|record| record.store_nanos).median,
         wrong,
     }
 }

@@ -40,6 +40,15 @@ pub struct ProgramReport {
     pub key_switch_ms: f64,
     /// Milliseconds of a job's blind rotations: the median.
     pub blind_rotate_ms: f64,
+    /// Milliseconds of a job's waves in everything else, such as launches: the median.
+    pub other_compute_ms: f64,
+    /// Milliseconds in which none of a job's waves was on the device, between its inputs and its
+    /// last wave: the median.
+    pub wave_wait_ms: f64,
+    /// Milliseconds in which a job fetched its inputs: the median.
+    pub fetch_ms: f64,
+    /// Milliseconds from a job's last wave to its encoded results: the median.
+    pub store_ms: f64,
     /// Jobs with wrong results. All jobs were decrypted, including the one before the timed jobs.
     pub wrong: u64,
 }
@@ -136,13 +145,13 @@ impl Report {
     fn programs_table(&self) -> String {
         let mut table = format!(
             "\n{}: programs, one job at a time\n\n\
-             | program | bootstraps | waves | of them under the companion | jobs | ms, median | ms, p99 | ms, max | key switch | blind rotation | wrong |\n\
-             |---|---|---|---|---|---|---|---|---|---|---|\n",
+             | program | bootstraps | waves | of them under the companion | jobs | ms, median | ms, p99 | ms, max | key switch | blind rotation | other | waiting | fetch | store | wrong |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
             self.programs_set
         );
         for row in &self.programs {
             table += &format!(
-                "| {} | {} | {} | {} | {} | {:.2} | {} | {:.2} | {:.2} | {:.2} | {} |\n",
+                "| {} | {} | {} | {} | {} | {:.2} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {} |\n",
                 row.program,
                 row.bootstraps,
                 row.waves,
@@ -153,6 +162,10 @@ impl Report {
                 row.max_ms,
                 row.key_switch_ms,
                 row.blind_rotate_ms,
+                row.other_compute_ms,
+                row.wave_wait_ms,
+                row.fetch_ms,
+                row.store_ms,
                 row.wrong
             );
         }

@@ -116,6 +116,7 @@ impl Device for CudaDevice {
             units: gpus.len(),
             tile: multiprocessors / gpus.len(),
             width_max: multiprocessors * LANES_PER_MULTIPROCESSOR,
+            is_accelerator: true,
             curve: self.shared.queue.curve(),
         }
     }

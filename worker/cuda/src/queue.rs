@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use cloakwork_device::{Curve, CurvePoint, Waker};
@@ -32,6 +33,10 @@ struct State {
     waker: Option<Waker>,
     curve: Curve,
 }
+
+/// Time for which a thread without work polls before it sleeps. Programs run wave after wave, and
+/// the next wave follows within this time. A thread that sleeps would wake late for each of them.
+const POLL_TIME: Duration = Duration::from_micros(300);
 
 impl Queue {
     /// Enqueues a wave.
@@ -86,7 +91,7 @@ impl Queue {
             // this thread was not idle yet. The waker is called without the lock, because it is
             // code of others.
             self.wake();
-            let waited = self.more.wait_while(self.state(), |state| !state.has_more());
+            let waited = self.more.wait_while(self.poll(), |state| !state.has_more());
             state = waited.unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
@@ -98,6 +103,19 @@ impl Queue {
             self.wake();
         }
         taken
+    }
+
+    /// Polls for [`POLL_TIME`] at most.
+    fn poll(&self) -> MutexGuard<'_, State> {
+        let began = Instant::now();
+        loop {
+            let state = self.state();
+            if state.has_more() || began.elapsed() >= POLL_TIME {
+                return state;
+            }
+            drop(state);
+            std::thread::yield_now();
+        }
     }
 
     fn wake(&self) {

@@ -97,6 +97,9 @@ pub struct DeviceInfo {
     pub tile: usize,
     /// Width beyond which a wave brings no further gain.
     pub width_max: usize,
+    /// Whether the host's processors are free while the device computes. The engine then polls for
+    /// the end of a wave, because a thread that sleeps wakes late.
+    pub is_accelerator: bool,
     /// Measured times of waves so far.
     pub curve: Vec<CurvePoint>,
 }

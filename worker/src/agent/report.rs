@@ -116,6 +116,7 @@ mod tests {
             units: 2,
             tile: 16,
             width_max: 128,
+            is_accelerator: false,
             curve: Vec::new(),
         };
         for name in ["V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", "TOY_MESSAGE_2_CARRY_2"] {

@@ -5,7 +5,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::Receiver,
+        mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     },
     time::{Duration, Instant},
 };
@@ -32,6 +32,7 @@ pub(super) struct Core {
     woken: Arc<AtomicBool>,
     pulse: Arc<Pulse>,
     arena_bytes: u64,
+    idle_group_time: Duration,
     info: DeviceInfo,
     groups: BTreeMap<GroupId, Group>,
     /// The group of each job.
@@ -54,6 +55,9 @@ struct Flight {
 
 /// Number of waves on a device without room: one in computation and the next.
 const QUEUED_WAVES: usize = 2;
+/// Time for which the thread polls while an accelerator computes a wave. Waves of few bootstraps
+/// take less. Longer waves hardly notice how late a sleeping thread wakes.
+const POLL_TIME: Duration = Duration::from_millis(2);
 
 impl Core {
     pub(super) fn new(
@@ -62,6 +66,7 @@ impl Core {
         woken: Arc<AtomicBool>,
         pulse: Arc<Pulse>,
         arena_bytes: u64,
+        idle_group_time: Duration,
     ) -> Self {
         let info = device.describe();
         Self {
@@ -70,6 +75,7 @@ impl Core {
             woken,
             pulse,
             arena_bytes,
+            idle_group_time,
             info,
             groups: BTreeMap::new(),
             jobs: HashMap::new(),
@@ -80,7 +86,7 @@ impl Core {
     }
 
     pub(super) fn run(&mut self) {
-        while let Ok(command) = self.inbox.recv() {
+        while let Some(command) = self.next_command() {
             let mut next = Some(command);
             while let Some(command) = next {
                 match command {
@@ -100,6 +106,24 @@ impl Core {
         }
     }
 
+    /// Waits for a command. Returns nothing once all senders are gone.
+    fn next_command(&mut self) -> Option<Command> {
+        let began = Instant::now();
+        while self.info.is_accelerator && !self.flights.is_empty() && began.elapsed() < POLL_TIME {
+            match self.inbox.try_recv() {
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+                received => return received.ok(),
+            }
+        }
+        if self.jobs.is_empty() && !self.groups.is_empty() {
+            match self.inbox.recv_timeout(self.idle_group_time) {
+                Err(RecvTimeoutError::Timeout) => self.drop_idle_groups(),
+                received => return received.ok(),
+            }
+        }
+        self.inbox.recv().ok()
+    }
+
     fn add(&mut self, job: EngineJob) {
         let (id, name, set) = (job.id, job.group.clone(), job.plan.graph.set);
         let lanes = 2 * self.info.width_max;
@@ -114,7 +138,7 @@ impl Core {
                 need.slots, group.arena.slots
             );
             fail(job, JobFailure::lasting("PROGRAM_TOO_LARGE", message));
-            return self.tidy(&name);
+            return self.tidy();
         }
         let device = self.device.clone();
         let Some(group) = self.groups.get_mut(&name) else { return };
@@ -132,13 +156,14 @@ impl Core {
                         TableError::Device(error) => device_failure(&error),
                     },
                 );
-                self.tidy(&name);
+                self.tidy();
             }
         }
     }
 
     fn group(&mut self, name: &GroupId, set: &'static ParameterSet) -> Result<&Group, DeviceError> {
         if !self.groups.contains_key(name) {
+            self.drop_idle_groups();
             let arena = self.device.create_arena(set, self.arena_bytes)?;
             self.groups.insert(name.clone(), Group::new(set, arena, self.arena_bytes, Instant::now()));
         }
@@ -399,16 +424,21 @@ impl Core {
             job.free(&mut group.slots);
             group.jobs.remove(&id);
             self.jobs.remove(&id);
-            self.tidy(&name);
+            self.tidy();
             self.try_again();
         }
     }
 
-    /// Removes a group that has no jobs.
-    fn tidy(&mut self, name: &GroupId) {
-        if self.groups.get(name).is_some_and(|group| group.jobs.is_empty())
-            && let Some(group) = self.groups.remove(name)
-        {
+    /// Removes groups without jobs while other groups have jobs. The last group stays for its next
+    /// job.
+    fn tidy(&mut self) {
+        if !self.jobs.is_empty() {
+            self.drop_idle_groups();
+        }
+    }
+
+    fn drop_idle_groups(&mut self) {
+        for (_, group) in self.groups.extract_if(.., |_, group| group.jobs.is_empty()) {
             self.device.drop_arena(group.arena);
         }
     }

@@ -74,6 +74,7 @@ mod tests {
             units: 1,
             tile: 1,
             width_max: 64,
+            is_accelerator: false,
             curve: Vec::new(),
         };
         let mut wave_keys = WaveKeys::default();

@@ -323,9 +323,9 @@ impl Job {
 
     fn store(&mut self, row: &Row, device: &dyn Device, arena: Arena) -> Result<(), DeviceError> {
         for (list, blocks) in self.outputs.iter_mut().zip(&self.job.plan.graph.outputs) {
-            for (place, block) in blocks.iter().enumerate() {
-                list.read(row.index * blocks.len() + place, device, arena, row.slot(block.value))?;
-            }
+            // One call for all blocks: each call to a GPU waits for the copy's end.
+            let slots: Vec<u32> = blocks.iter().map(|block| row.slot(block.value)).collect();
+            list.read(row.index * blocks.len(), device, arena, &slots)?;
         }
         Ok(())
     }

@@ -1,9 +1,7 @@
-//! Lookup tables on the device, each loaded as long as a job needs it.
+//! Lookup tables on the device. Each stays loaded while a job uses it, and until the next job
+//! begins that does not.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Weak},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use cloakwork_circuit::Table as Functions;
 use cloakwork_device::{Device, DeviceError, HostLut, LutSlot};
@@ -22,10 +20,11 @@ impl Drop for Table {
     }
 }
 
-/// The tables of a group. The limits of the jobs' programs bound their number.
+/// The tables of a group. The limits of the programs of its jobs, and of the job that ended last,
+/// bound their number.
 #[derive(Default)]
 pub(super) struct Tables {
-    known: HashMap<Functions, Weak<Table>>,
+    known: HashMap<Functions, Arc<Table>>,
 }
 
 /// Why a table cannot be loaded.
@@ -48,16 +47,17 @@ impl Tables {
         set: &'static ParameterSet,
         tables: &[Functions],
     ) -> Result<Vec<Arc<Table>>, TableError> {
-        self.known.retain(|_, table| table.strong_count() > 0);
         let mut get = |functions: &Functions| {
-            if let Some(table) = self.known.get(functions).and_then(Weak::upgrade) {
-                return Ok(table);
+            if let Some(table) = self.known.get(functions) {
+                return Ok(table.clone());
             }
             let table = Arc::new(Table { slot: load(device.as_ref(), set, functions)?, device: device.clone() });
-            self.known.insert(functions.clone(), Arc::downgrade(&table));
+            self.known.insert(functions.clone(), table.clone());
             Ok(table)
         };
-        tables.iter().map(&mut get).collect()
+        let got = tables.iter().map(&mut get).collect();
+        self.known.retain(|_, table| Arc::strong_count(table) > 1);
+        got
     }
 }
 

@@ -114,8 +114,13 @@ impl TestBed {
 
     /// A test bed with `key_bytes` bytes for keys.
     fn with_keys(device: TestDevice, key_bytes: u64) -> Self {
+        Self::keeping(device, key_bytes, IDLE_GROUP_TIME)
+    }
+
+    /// A test bed whose last group stays for `idle_group_time` without jobs.
+    fn keeping(device: TestDevice, key_bytes: u64, idle_group_time: Duration) -> Self {
         let device = Arc::new(device);
-        let engine = Engine::start(device.clone(), 1 << 20).expect("a thread");
+        let engine = Engine::keeping(device.clone(), 1 << 20, idle_group_time).expect("a thread");
         let keys = Arc::new(KeyCache::new(device.clone(), key_bytes, Arc::default()));
         Self { device, engine, keys }
     }
@@ -156,6 +161,14 @@ impl TestBed {
         SubmittedJob { id, status, done }
     }
 
+    /// Runs a job of one bootstrap to its end.
+    async fn run_single(&self, spec: JobSpec) {
+        let single = self.submit(spec).await;
+        self.device.next_wave();
+        self.device.end_oldest();
+        single.done.await.expect("an end").expect("a result");
+    }
+
     /// Ends the oldest wave and waits for its successor. Returns the number of lanes by the number
     /// of their job.
     fn next(&self) -> BTreeMap<u64, usize> {
@@ -166,6 +179,28 @@ impl TestBed {
 
 fn stage(submitted: &SubmittedJob) -> LeaseStage {
     LeaseStage::try_from(submitted.status.read().0).expect("a stage")
+}
+
+#[tokio::test]
+async fn an_arena_stays_for_the_next_job_of_its_group_and_goes_when_another_group_begins() {
+    let bed = TestBed::new(100);
+    bed.run_single(JobSpec::new(1, 1)).await;
+    let first = bed.device.arenas();
+    assert_eq!(first.len(), 1);
+    bed.run_single(JobSpec::new(2, 1)).await;
+    assert_eq!(bed.device.arenas(), first);
+    bed.run_single(JobSpec { key: 2, ..JobSpec::new(3, 1) }).await;
+    let second = bed.device.arenas();
+    assert_eq!((second.len(), second.is_disjoint(&first)), (1, true));
+}
+
+#[tokio::test]
+async fn an_arena_without_jobs_is_dropped_after_a_while() {
+    let bed = TestBed::keeping(TestDevice::new(100), 1 << 20, Duration::from_millis(20));
+    bed.run_single(JobSpec::new(1, 1)).await;
+    bed.device.no_arenas();
+    // The engine still takes jobs.
+    bed.run_single(JobSpec::new(2, 1)).await;
 }
 
 const GIANT_ROWS: usize = 1_000_000;

@@ -111,6 +111,7 @@ mod tests {
             units: 2,
             tile: 16,
             width_max: 128,
+            is_accelerator: false,
             curve: Vec::new(),
         };
         assert_eq!(preferred(&info, set), 32);

@@ -91,27 +91,29 @@ impl GpuArena {
         self.back(slots.iter().max().copied())?;
         let (all, stride) = (self.words::<T>()?, self.set.input_dimension() + 1);
         let mut rest = words;
+        let mut copies = Vec::new();
         for run in runs(slots) {
             let (these, others) = rest.split_at(run.len() * stride);
-            let slots = all.part(run[0] as usize * stride, these.len())?;
-            // SAFETY: `begin_write` has claimed these slots, so no wave in flight names them.
-            unsafe { slots.upload(these) }?;
+            copies.push(all.part(run[0] as usize * stride, these.len())?.upload_of(these)?);
             rest = others;
         }
-        Ok(())
+        // SAFETY: the copies are of views of `self.words`. `begin_write` has claimed these slots,
+        // so no wave in flight names them.
+        unsafe { self.words.upload(&copies) }
     }
 
     fn read_words<T: Torus + Pod>(&self, slots: &[u32], words: &mut [T]) -> Result<(), DriverError> {
         let (all, stride) = (self.words::<T>()?, self.set.input_dimension() + 1);
         let mut rest = words;
+        let mut copies = Vec::new();
         for run in runs(slots) {
             let (these, others) = rest.split_at_mut(run.len() * stride);
-            let slots = all.part(run[0] as usize * stride, these.len())?;
-            // SAFETY: `begin_read` has claimed these slots, so no wave in flight writes them.
-            unsafe { slots.download(these) }?;
+            copies.push(all.part(run[0] as usize * stride, these.len())?.download_of(these)?);
             rest = others;
         }
-        Ok(())
+        // SAFETY: the copies are of views of `self.words`. `begin_read` has claimed these slots, so
+        // no wave in flight writes them.
+        unsafe { self.words.download(&mut copies) }
     }
 
     /// Maps memory behind the slots up to this one.

@@ -10,7 +10,7 @@ use std::{
 
 use bytemuck::Pod;
 
-use super::{Address, Driver, DriverError};
+use super::{Address, Download, Driver, DriverError, Upload};
 use crate::locked::locked;
 
 /// Memory of a GPU. The code that launches a kernel on a buffer keeps the buffer until the kernel
@@ -79,6 +79,28 @@ impl Buffer {
             self.backed.store(grown, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Makes copies into this buffer, and returns when all bytes have arrived.
+    ///
+    /// # Safety
+    /// The copies are of views of this buffer ([`View::upload_of`]), and no kernel in flight reads
+    /// or writes these bytes. Kernels do not check the indices that they read. A list that changes
+    /// under a kernel lets the kernel write anywhere in the GPU's memory.
+    pub(super) unsafe fn upload(&self, copies: &[Upload<'_>]) -> Result<(), DriverError> {
+        // SAFETY: the views lie within the buffer. The caller guarantees the rest.
+        unsafe { self.driver.upload(copies) }
+    }
+
+    /// Makes copies from this buffer, and returns when all bytes have arrived.
+    ///
+    /// # Safety
+    /// The copies are of views of this buffer ([`View::download_of`]), and no kernel in flight
+    /// writes these bytes. Otherwise the items are neither those before the kernel nor those after
+    /// it.
+    pub(super) unsafe fn download(&self, copies: &mut [Download<'_>]) -> Result<(), DriverError> {
+        // SAFETY: the views lie within the buffer. The caller guarantees the rest.
+        unsafe { self.driver.download(copies) }
     }
 
     /// Size in bytes.
@@ -166,16 +188,27 @@ impl<'b, T: Pod> View<'b, T> {
         self.buffer.view(self.first_byte, bytes / size_of::<U>())
     }
 
+    /// The copy of items to the beginning of the view.
+    pub(super) fn upload_of<'h>(&self, items: &'h [T]) -> Result<Upload<'h>, DriverError> {
+        let view = self.part(0, items.len())?;
+        Ok(Upload { to: view.address(), bytes: bytemuck::cast_slice(items) })
+    }
+
+    /// The copy of items from the beginning of the view.
+    pub(super) fn download_of<'h>(&self, items: &'h mut [T]) -> Result<Download<'h>, DriverError> {
+        let view = self.part(0, items.len())?;
+        Ok(Download { from: view.address(), bytes: bytemuck::cast_slice_mut(items) })
+    }
+
     /// Copies items to the beginning of the view.
     ///
     /// # Safety
     /// No kernel in flight reads or writes these bytes. Kernels do not check the indices that they
     /// read. A list that changes under a kernel lets the kernel write anywhere in the GPU's memory.
     pub unsafe fn upload(&self, items: &[T]) -> Result<(), DriverError> {
-        let view = self.part(0, items.len())?;
-        // SAFETY: the view lies within its buffer, and holds as many items. The caller guarantees
-        // that no kernel uses them.
-        unsafe { self.buffer.driver.upload(view.address(), bytemuck::cast_slice(items)) }
+        let copy = self.upload_of(items)?;
+        // SAFETY: the copy is of this view. The caller guarantees that no kernel uses the bytes.
+        unsafe { self.buffer.upload(&[copy]) }
     }
 
     /// Copies items from the beginning of the view.
@@ -184,9 +217,8 @@ impl<'b, T: Pod> View<'b, T> {
     /// No kernel in flight writes these bytes. Otherwise the items are neither those before the
     /// kernel nor those after it.
     pub unsafe fn download(&self, items: &mut [T]) -> Result<(), DriverError> {
-        let view = self.part(0, items.len())?;
-        // SAFETY: the view lies within its buffer, and holds as many items. The caller guarantees
-        // that no kernel writes them.
-        unsafe { self.buffer.driver.download(view.address(), bytemuck::cast_slice_mut(items)) }
+        let copy = self.download_of(items)?;
+        // SAFETY: the copy is of this view. The caller guarantees that no kernel writes the bytes.
+        unsafe { self.buffer.download(&mut [copy]) }
     }
 }

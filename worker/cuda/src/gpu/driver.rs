@@ -25,6 +25,24 @@ pub struct Description {
     pub has_clusters: bool,
 }
 
+/// A copy to a GPU.
+#[derive(Debug)]
+pub struct Upload<'h> {
+    /// Address of the first byte in the GPU's memory.
+    pub to: Address,
+    /// The bytes.
+    pub bytes: &'h [u8],
+}
+
+/// A copy from a GPU.
+#[derive(Debug)]
+pub struct Download<'h> {
+    /// Address of the first byte in the GPU's memory.
+    pub from: Address,
+    /// Where the bytes go.
+    pub bytes: &'h mut [u8],
+}
+
 /// A stream of launches. Kernels of one stream run in launch order; streams do not wait for each
 /// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,18 +127,18 @@ pub trait Driver: Send + Sync {
     /// As for [`Self::back`]. In addition, neither the host nor a kernel uses the memory any more.
     unsafe fn release(&self, address: Address, reserved: usize, backed: usize) -> Result<(), DriverError>;
 
-    /// Copies bytes to the GPU, and returns when they have arrived. From memory of [`Self::pin`],
+    /// Copies bytes to the GPU, and returns when all have arrived. From memory of [`Self::pin`],
     /// the GPU reads them directly.
     ///
     /// # Safety
-    /// As many bytes of memory are at `to`, and no kernel in flight uses them.
-    unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError>;
+    /// Each copy has as many bytes of memory at its address, and no kernel in flight uses them.
+    unsafe fn upload(&self, copies: &[Upload<'_>]) -> Result<(), DriverError>;
 
-    /// Copies bytes from the GPU.
+    /// Copies bytes from the GPU, and returns when all have arrived.
     ///
     /// # Safety
-    /// As many bytes of memory are at `from`, and no kernel in flight writes them.
-    unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError>;
+    /// Each copy has as many bytes of memory at its address, and no kernel in flight writes them.
+    unsafe fn download(&self, copies: &mut [Download<'_>]) -> Result<(), DriverError>;
 
     /// Allocates pinned memory of the host, not cleared. This GPU and those found with it read it
     /// directly.

@@ -2,6 +2,7 @@
 //! runs where no driver is installed.
 
 mod copies;
+mod packing;
 
 use std::{
     collections::HashMap,
@@ -17,7 +18,7 @@ use cudarc::driver::{
 };
 
 use self::copies::Copies;
-use super::{Address, Description, Driver, DriverError, MARKS, PATIENCE, Stream};
+use super::{Address, Description, Download, Driver, DriverError, MARKS, PATIENCE, Stream, Upload};
 use crate::locked::locked;
 
 // `pub(super) const KERNELS: Option<&[u8]>`, written by build.rs.
@@ -311,22 +312,19 @@ impl Driver for Nvidia {
         unsafe { self.unback(address).and_then(|()| sys::cuMemAddressFree(address, bytes).result()) }.map_err(lost)
     }
 
-    unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
+    unsafe fn upload(&self, copies: &[Upload<'_>]) -> Result<(), DriverError> {
         self.enter()?;
         // SAFETY: the caller's.
-        unsafe { if is_pinned(bytes) { self.copies.upload_pinned(to, bytes) } else { self.copies.upload(to, bytes) } }
+        match copies {
+            [copy] if is_pinned(copy.bytes) => unsafe { self.copies.upload_pinned(copy) },
+            _ => unsafe { self.copies.upload(copies) },
+        }
     }
 
-    unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
+    unsafe fn download(&self, copies: &mut [Download<'_>]) -> Result<(), DriverError> {
         self.enter()?;
         // SAFETY: the caller's.
-        unsafe { self.copies.download(from, bytes) }
+        unsafe { self.copies.download(copies) }
     }
 
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {

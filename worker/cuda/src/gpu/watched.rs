@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, ptr::NonNull, sync::Arc, time::Duration};
 
-use super::{Address, Description, Driver, DriverError, Loss, Stream};
+use super::{Address, Description, Download, Driver, DriverError, Loss, Stream, Upload};
 
 /// A GPU of a device. Once any of the device's GPUs is lost, this GPU rejects all calls. Memory
 /// that a kernel or a copy may still use is then neither freed nor reused, but stays until the
@@ -67,14 +67,14 @@ impl Driver for Watched {
         self.ask(|driver| unsafe { driver.release(address, reserved, backed) })
     }
 
-    unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+    unsafe fn upload(&self, copies: &[Upload<'_>]) -> Result<(), DriverError> {
         // SAFETY: the caller's.
-        self.ask(|driver| unsafe { driver.upload(to, bytes) })
+        self.ask(|driver| unsafe { driver.upload(copies) })
     }
 
-    unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
+    unsafe fn download(&self, copies: &mut [Download<'_>]) -> Result<(), DriverError> {
         // SAFETY: the caller's.
-        self.ask(|driver| unsafe { driver.download(from, bytes) })
+        self.ask(|driver| unsafe { driver.download(copies) })
     }
 
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {

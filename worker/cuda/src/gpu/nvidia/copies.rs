@@ -12,7 +12,11 @@ use cudarc::driver::{
     sys,
 };
 
-use super::{Address, DriverError, lost, wait_for, warn_of};
+use super::{
+    Address, Download, DriverError, Upload, lost,
+    packing::{Chunk, pack},
+    wait_for, warn_of,
+};
 
 /// Lanes for copies at the same time. A key takes one lane, because keys are prepared one at a
 /// time. The other lanes are for ciphertexts.
@@ -56,22 +60,25 @@ impl Copies {
         Ok(Self([lane()?, lane()?, lane()?]))
     }
 
-    /// Copies bytes to the GPU, and returns when they have arrived. The caller has set the context.
+    /// Copies bytes to the GPU, and returns when all have arrived. The caller has set the context.
     ///
     /// # Safety
-    /// As many bytes of memory are at `to`, and no kernel in flight uses them.
-    pub(super) unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+    /// Each copy has as many bytes of memory at its address, and no kernel in flight uses them.
+    pub(super) unsafe fn upload(&self, copies: &[Upload<'_>]) -> Result<(), DriverError> {
         let lane = self.lane();
-        for (index, chunk) in bytes.chunks(HALF_BYTES).enumerate() {
-            let half = &lane.halves[index % 2];
-            half.wait()?;
-            half.is_unmarked.set(true);
-            // SAFETY: a chunk is no longer than a half, from which no copy reads any more. The
-            // caller guarantees the rest.
-            unsafe {
-                half.memory.copy_from_nonoverlapping(NonNull::from(chunk).cast(), chunk.len());
-                let staged = std::slice::from_raw_parts(half.memory.as_ptr(), chunk.len());
-                result::memcpy_htod_async(to + (index * HALF_BYTES) as Address, staged, lane.stream).map_err(lost)?;
+        let buffers = pack(copies.iter().map(|copy| copy.bytes.len()), HALF_BYTES);
+        for (chunks, half) in buffers.into_iter().zip(lane.halves.iter().cycle()) {
+            half.begin()?;
+            for Chunk { copy, bytes, at } in chunks {
+                let (to, bytes) = (copies[copy].to + bytes.start as Address, &copies[copy].bytes[bytes]);
+                // SAFETY: the chunks of a half fit into it, and no copy reads it any more. The
+                // caller guarantees the rest.
+                unsafe {
+                    let memory = half.memory.add(at);
+                    memory.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+                    let staged = std::slice::from_raw_parts(memory.as_ptr(), bytes.len());
+                    result::memcpy_htod_async(to, staged, lane.stream).map_err(lost)?;
+                }
             }
             half.mark(lane.stream)?;
         }
@@ -82,16 +89,15 @@ impl Copies {
     ///
     /// # Safety
     /// As for [`Self::upload`].
-    pub(super) unsafe fn upload_pinned(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+    pub(super) unsafe fn upload_pinned(&self, copy: &Upload<'_>) -> Result<(), DriverError> {
         let lane = self.lane();
         // The event of this half signals the end of the copy.
         let half = &lane.halves[0];
-        half.wait()?;
-        half.is_unmarked.set(true);
+        half.begin()?;
         // SAFETY: the caller guarantees the destination. The bytes stay at least until this
         // function returns. After a failure they stay longer, because a lost GPU frees no pinned
         // memory.
-        unsafe { result::memcpy_htod_async(to, bytes, lane.stream) }.map_err(lost)?;
+        unsafe { result::memcpy_htod_async(copy.to, copy.bytes, lane.stream) }.map_err(lost)?;
         half.mark(lane.stream)?;
         half.wait()
     }
@@ -99,27 +105,29 @@ impl Copies {
     /// Copies bytes from the GPU. The caller has set the context.
     ///
     /// # Safety
-    /// As many bytes of memory are at `from`, and no kernel in flight writes them.
-    pub(super) unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
+    /// Each copy has as many bytes of memory at its address, and no kernel in flight writes them.
+    pub(super) unsafe fn download(&self, copies: &mut [Download<'_>]) -> Result<(), DriverError> {
         let lane = self.lane();
-        let mut before: Option<(&Half, &mut [u8])> = None;
-        for (index, chunk) in bytes.chunks_mut(HALF_BYTES).enumerate() {
-            let half = &lane.halves[index % 2];
-            half.wait()?;
-            half.is_unmarked.set(true);
-            // SAFETY: a chunk is no longer than a half, whose bytes have been taken. The caller
-            // guarantees the rest.
-            unsafe {
-                let staged = std::slice::from_raw_parts_mut(half.memory.as_ptr(), chunk.len());
-                result::memcpy_dtoh_async(staged, from + (index * HALF_BYTES) as Address, lane.stream).map_err(lost)?;
+        let mut before: Option<(&Half, Vec<Chunk>)> = None;
+        let buffers = pack(copies.iter().map(|copy| copy.bytes.len()), HALF_BYTES);
+        for (chunks, half) in buffers.into_iter().zip(lane.halves.iter().cycle()) {
+            half.begin()?;
+            for Chunk { copy, bytes, at } in &chunks {
+                let from = copies[*copy].from + bytes.start as Address;
+                // SAFETY: the chunks of a half fit into it, and its earlier bytes have been taken.
+                // The caller guarantees the rest.
+                unsafe {
+                    let staged = std::slice::from_raw_parts_mut(half.memory.add(*at).as_ptr(), bytes.len());
+                    result::memcpy_dtoh_async(staged, from, lane.stream).map_err(lost)?;
+                }
             }
             half.mark(lane.stream)?;
             // While this half is copied, the previous one is emptied.
-            if let Some((half, chunk)) = before.replace((half, chunk)) {
-                half.take(chunk)?;
+            if let Some((half, chunks)) = before.replace((half, chunks)) {
+                half.take(chunks, copies)?;
             }
         }
-        before.map_or(Ok(()), |(half, chunk)| half.take(chunk))
+        before.map_or(Ok(()), |(half, chunks)| half.take(chunks, copies))
     }
 
     /// Locks a free lane, or waits for the first one.
@@ -153,6 +161,13 @@ impl Copies {
 }
 
 impl Half {
+    /// Waits for the last copy, and notes that another one begins.
+    fn begin(&self) -> Result<(), DriverError> {
+        self.wait()?;
+        self.is_unmarked.set(true);
+        Ok(())
+    }
+
     fn mark(&self, stream: sys::CUstream) -> Result<(), DriverError> {
         // SAFETY: the event and the stream live as long as the lane.
         unsafe { event::record(self.copied, stream) }.map_err(lost)?;
@@ -168,11 +183,15 @@ impl Half {
         wait_for(self.copied)
     }
 
-    /// Takes the bytes that were copied into this half.
-    fn take(&self, bytes: &mut [u8]) -> Result<(), DriverError> {
+    /// Takes the chunks that were copied into this half.
+    fn take(&self, chunks: Vec<Chunk>, copies: &mut [Download<'_>]) -> Result<(), DriverError> {
         self.wait()?;
-        // SAFETY: a chunk is no longer than a half, and the copy that filled it has ended.
-        unsafe { NonNull::from(&mut *bytes).cast::<u8>().copy_from_nonoverlapping(self.memory, bytes.len()) };
+        for Chunk { copy, bytes, at } in chunks {
+            let bytes = &mut copies[copy].bytes[bytes];
+            let length = bytes.len();
+            // SAFETY: the chunks of a half fit into it, and the copies that filled it have ended.
+            unsafe { NonNull::from(bytes).cast::<u8>().copy_from_nonoverlapping(self.memory.add(at), length) };
+        }
         Ok(())
     }
 }
