@@ -11,7 +11,6 @@ mod crowd;
 mod job;
 mod memory;
 mod report;
-mod vector_job;
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -29,7 +29,7 @@ use std::{
 use cloakwork_device::{Device, panic_message};
 
 pub(crate) use self::{
-    job::{EngineJob, Finished, JobStatus},
+    job::{EngineJob, JobStatus},
     plan::Plan,
     width::preferred,
 };

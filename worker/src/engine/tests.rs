@@ -13,7 +13,7 @@ use cloakwork_proto::v1::{self, LeaseStage};
 use tokio::sync::oneshot;
 use tonic::transport::Endpoint;
 
-use super::*;
+use super::{job::Finished, *};
 use crate::{
     blob::BlobReader,
     connection::{Uplink, client},

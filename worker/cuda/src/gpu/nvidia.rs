@@ -315,9 +315,11 @@ impl Driver for Nvidia {
     unsafe fn upload(&self, copies: &[Upload<'_>]) -> Result<(), DriverError> {
         self.enter()?;
         // SAFETY: the caller's.
-        match copies {
-            [copy] if is_pinned(copy.bytes) => unsafe { self.copies.upload_pinned(copy) },
-            _ => unsafe { self.copies.upload(copies) },
+        unsafe {
+            match copies {
+                [copy] if is_pinned(copy.bytes) => self.copies.upload_pinned(copy),
+                _ => self.copies.upload(copies),
+            }
         }
     }
 
