@@ -112,7 +112,7 @@ impl Agent {
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
             programs: Programs::default(),
-            vectors: Vectors::start(options.vector_memory, options.threads, &changed)?.map(Arc::new),
+            vectors: Vectors::start(device.as_ref(), options.vector_memory, options.threads, &changed)?.map(Arc::new),
             lanes: (info.tile * info.units) as u64,
             crowd: Arc::default(),
             job_memory: JobMemory::new(options.job_memory),

@@ -23,8 +23,8 @@ use std::{
 };
 
 use cloakwork_device::{
-    Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave, Words, WordsMut,
-    WorkStats,
+    Arena, Capabilities, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave,
+    Words, WordsMut, WorkStats,
 };
 use cloakwork_params::{ParameterSet, table::SETS};
 use cloakwork_tfhe::{Level, blind_rotation::TILE_MAX, bootstrap::PART_MAX, cache};
@@ -120,7 +120,7 @@ impl Device for CpuDevice {
             units,
             tile: TILE_MAX,
             width_max: units * PART_MAX,
-            is_accelerator: false,
+            capabilities: Capabilities::default(),
             curve: self.pool.curve(),
         }
     }

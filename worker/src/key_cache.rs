@@ -29,6 +29,7 @@ use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locke
 /// may evict it.
 pub(crate) struct KeyCache {
     device: Arc<dyn Device>,
+    uses_companions: bool,
     budget: u64,
     keys: Mutex<Residents<GroupId, Key, Purpose>>,
     /// Notified when the set of resident keys has changed.
@@ -115,8 +116,10 @@ struct Loader {
 
 impl KeyCache {
     pub(crate) fn new(device: Arc<dyn Device>, budget: u64, changed: Arc<Notify>) -> Self {
+        let uses_companions = device.describe().capabilities.uses_companions;
         Self {
             device,
+            uses_companions,
             budget,
             keys: Mutex::default(),
             changed,
@@ -193,7 +196,7 @@ impl KeyCache {
     ) -> Result<Option<(KeyLease, bool)>, JobFailure> {
         let needed = self.device.key_bytes(request.set);
         let is_served = || self.device.describe().sets.iter().any(|set| set.id == request.set.id);
-        let has_use = self.device.uses_companions() && needed <= self.budget && is_served();
+        let has_use = self.uses_companions && needed <= self.budget && is_served();
         if !has_use || self.is_paused(&request.group) || self.is_key_waiting() {
             return Ok(None);
         }

@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use cloakwork_device::WorkStats;
+use cloakwork_device::{Times, WorkStats};
 use cloakwork_proto::v1::{CutCount, LatencyRecord, OperationTime, WaveCut, WaveRecord};
-use cloakwork_vectors::Times;
 
 /// Stages of a worker outside of waves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 //! [`run`] is the whole worker on an uplink to the server. The binary's uplink is a connection; an
 //! embedded worker's uplink is the server itself. Inside, `agent` speaks the protocol, `key_cache`
 //! keeps evaluation keys on the device, and `engine` gathers waves. The waves run on a
-//! [`CpuDevice`], or on the GPUs that `devices` finds. Jobs on vectors of approximate numbers take
-//! a separate path: `vectors` loads their keys and computes them.
+//! [`CpuDevice`], or on the GPUs that `devices` finds. Jobs on vectors of approximate numbers have
+//! an engine of their own: `vectors` loads their keys and hands them to the device, or to the
+//! machine's processors.
 
 #![forbid(unsafe_code)]
 

@@ -2,13 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use cloakwork_device::{
-    Arena, CurvePoint, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave,
-    Words, WordsMut, WorkStats,
+    Arena, Capabilities, CurvePoint, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket,
+    VectorUnit, Waker, Wave, Words, WordsMut, WorkStats,
 };
 use cloakwork_params::{ParameterSet, table::SETS};
 
@@ -23,6 +23,8 @@ pub(crate) struct TestDevice {
     curve: Vec<CurvePoint>,
     state: Mutex<State>,
     changed: Condvar,
+    /// The unit for vectors that the device offers.
+    pub(crate) vector_unit: Option<Arc<dyn VectorUnit>>,
 }
 
 #[derive(Default)]
@@ -53,7 +55,7 @@ impl TestDevice {
 
     /// A device that reports the given time curve.
     pub(crate) fn with_curve(slots: u32, curve: Vec<CurvePoint>) -> Self {
-        Self { slots, curve, state: Mutex::default(), changed: Condvar::new() }
+        Self { slots, curve, state: Mutex::default(), changed: Condvar::new(), vector_unit: None }
     }
 
     /// The keys of all waves so far.
@@ -152,7 +154,7 @@ impl Device for TestDevice {
             units: 1,
             tile: WAVE_WIDTH,
             width_max: WAVE_WIDTH,
-            is_accelerator: false,
+            capabilities: Capabilities { uses_companions: true, ..Capabilities::default() },
             curve: self.curve.clone(),
         }
     }
@@ -217,12 +219,12 @@ impl Device for TestDevice {
         }
     }
 
-    fn uses_companions(&self) -> bool {
-        true
-    }
-
     fn has_room(&self) -> bool {
         self.state().running.is_empty()
+    }
+
+    fn vector_unit(&self) -> Option<Arc<dyn VectorUnit>> {
+        self.vector_unit.clone()
     }
 
     fn set_waker(&self, waker: Waker) {

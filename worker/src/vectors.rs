@@ -9,10 +9,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::ckks::{Action, LIMITS, Program};
+use cloakwork_circuit::ckks::{LIMITS, Program};
+use cloakwork_device::{Device, DeviceError, VectorUnit};
 use cloakwork_params::ckks::CkksSet;
 use cloakwork_proto::v1;
-use cloakwork_vectors::{Engine, Job, Matrices, self_test};
+use cloakwork_vectors::{Engine, Job, Processors, self_test};
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use self::keys::{VectorKeyRequest, VectorKeys, VectorLease};
@@ -21,10 +22,9 @@ use crate::{failure::JobFailure, group::GroupId, locked::Locked as _, pulse::Pul
 /// The engine for vectors, its keys and its matrices.
 pub(crate) struct Vectors {
     engine: Engine<GroupId>,
+    unit: Arc<dyn VectorUnit>,
     pub(crate) keys: Arc<VectorKeys>,
-    shares: Shares,
-    threads: usize,
-    /// Sets that have passed the self-test on this machine.
+    /// Sets of the unit that have passed the self-test.
     proven: Mutex<Vec<&'static CkksSet>>,
     pulse: Arc<Pulse>,
     /// Limits planning to one program at a time. Many at once would take the processors from tasks
@@ -50,44 +50,30 @@ impl Shares {
     fn of(bytes: u64) -> Self {
         Self { keys: bytes / 8 * 5, matrices: bytes / 4, values: bytes / 8 }
     }
-
-    /// Refuses a program that needs more than a share's whole memory.
-    fn check(self, program: &Program, key_bytes: u64, threads: usize) -> Result<(), JobFailure> {
-        let bootstraps = program.steps().iter().filter_map(|step| match step.action {
-            Action::Bootstrap(_, kind) => Some(kind.matrix_bytes(program.set())),
-            _ => None,
-        });
-        for (what, wanted, most) in [
-            ("the matrices of a bootstrap", bootstraps.max().unwrap_or(0), self.matrices),
-            ("its numbers", program.cost().memory_bytes_on(threads), self.values),
-            ("its key", key_bytes, self.keys),
-        ] {
-            if wanted > most {
-                let message = format!(
-                    "the job takes {wanted} bytes for {what}: of its memory for vectors, this worker has {most} for them"
-                );
-                return Err(JobFailure::passing("WORKER_OUT_OF_MEMORY", message));
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Vectors {
-    /// Starts the engine with the given memory; `None` for 0 bytes. `changed` is notified when the
-    /// next report to the server is due early.
-    pub(crate) fn start(memory: u64, threads: usize, changed: &Arc<Notify>) -> std::io::Result<Option<Self>> {
+    /// Starts the engine with the given memory; `None` for 0 bytes. The engine computes on the
+    /// device, or on `threads` threads of the machine if the device does not compute vectors.
+    /// `changed` is notified when the next report to the server is due early.
+    pub(crate) fn start(
+        device: &dyn Device,
+        memory: u64,
+        threads: usize,
+        changed: &Arc<Notify>,
+    ) -> std::io::Result<Option<Self>> {
         if memory == 0 {
             return Ok(None);
         }
         let shares = Shares::of(memory);
-        let matrices = Arc::new(Matrices::new(usize::try_from(shares.matrices).unwrap_or(usize::MAX), threads));
+        let processors = || Arc::new(Processors::new(threads, shares.matrices, shares.values)) as Arc<dyn VectorUnit>;
+        let unit = device.vector_unit().unwrap_or_else(processors);
         let pulse = Arc::<Pulse>::default();
         let beats = pulse.clone();
-        let engine = Engine::start(threads, KEY_TURN_WORK, matrices, move |is_busy| beats.beat(is_busy))?;
-        let keys = Arc::new(VectorKeys::new(shares.keys, threads, changed.clone()));
+        let engine = Engine::start(unit.clone(), KEY_TURN_WORK, move |is_busy| beats.beat(is_busy))?;
+        let keys = Arc::new(VectorKeys::new(unit.clone(), shares.keys, changed.clone()));
         let (proven, planning) = (Mutex::default(), Arc::new(Semaphore::new(1)));
-        Ok(Some(Self { engine, keys, shares, threads, proven, pulse, planning }))
+        Ok(Some(Self { engine, unit, keys, proven, pulse, planning }))
     }
 
     /// Runs the self-test, which blocks. Each passed set notifies `changed`, so that the server
@@ -99,7 +85,7 @@ impl Vectors {
             changed.notify_one();
         };
         // A self-test that panics has proven nothing.
-        let refused = match catch_unwind(AssertUnwindSafe(|| self_test(self.threads, proven))) {
+        let refused = match catch_unwind(AssertUnwindSafe(|| self_test(self.unit.as_ref(), proven))) {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("the self-test panicked".to_owned()),
@@ -140,10 +126,8 @@ impl Vectors {
             let message = format!("this worker has not passed the self-test under {}", set.name);
             return Err(JobFailure::passing("SET_NOT_SERVED", message));
         }
-        // With its masks, a key takes more than twice its stored size. A key that exceeds the
-        // memory at twice its stored size is refused early.
-        let stored: u64 = parts.iter().map(|part| part.size_bytes).fold(0, u64::saturating_add);
-        self.shares.check(program, stored.saturating_mul(2), self.threads)
+        self.unit.check(program).map_err(too_large)?;
+        self.keys.check(parts)
     }
 
     /// Submits a job.
@@ -167,12 +151,18 @@ impl Vectors {
     }
 }
 
+/// The failure of a job that is too large for the device.
+fn too_large(error: DeviceError) -> JobFailure {
+    JobFailure::passing("WORKER_OUT_OF_MEMORY", error)
+}
+
 #[cfg(test)]
 mod tests {
     use cloakwork_circuit::wire::{self, operation::Kind};
     use prost::Message as _;
 
     use super::*;
+    use crate::test_device::TestDevice;
 
     /// A program that bootstraps a full vector under a real set.
     fn bootstrap(stages: u32) -> Program {
@@ -198,18 +188,31 @@ mod tests {
     }
 
     #[test]
+    fn a_device_with_a_unit_of_its_own_computes_vectors_on_it() {
+        let mut device = TestDevice::new(1);
+        let start = |device: &TestDevice| Vectors::start(device, 1 << 20, 1, &Arc::default());
+        let own: Arc<dyn VectorUnit> = Arc::new(Processors::new(1, 0, 0));
+        let replaced = start(&device).expect("a thread").expect("memory");
+        assert!(!Arc::ptr_eq(&replaced.unit, &own));
+        device.vector_unit = Some(own.clone());
+        let vectors = start(&device).expect("a thread").expect("memory");
+        assert!(Arc::ptr_eq(&vectors.unit, &own));
+    }
+
+    #[test]
     fn the_default_memory_suffices_for_a_bootstrap_in_five_stages() {
         let shares = Shares::of(8 << 30);
         assert!(shares.keys + shares.matrices + shares.values <= 8 << 30);
+        assert!(shares.keys >= 4922 << 20, "its key");
         let program = bootstrap(5);
+        let on = |shares: Shares, threads| Processors::new(threads, shares.matrices, shares.values);
         for threads in [1, 2, 64, 256] {
-            shares.check(&program, 4922 << 20, threads).expect("room, however many threads there are");
+            on(shares, threads).check(&program).expect("room, however many threads there are");
         }
         assert!(program.cost().work * 4 < KEY_TURN_WORK, "{} in a turn of {KEY_TURN_WORK}", program.cost().work);
-        let refused = shares.check(&bootstrap(3), 0, 2).expect_err("its matrices take more than twice as much");
+        let refused = on(shares, 2).check(&bootstrap(3)).expect_err("its matrices take more than twice as much");
+        let refused = too_large(refused);
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.message.contains("matrices"), "{refused:?}");
-        Shares::of(24 << 30).check(&bootstrap(3), 8374 << 20, 2).expect("room");
-        let refused = shares.check(&program, 6 << 30, 2).expect_err("its key takes more than there is for keys");
-        assert!(refused.message.contains("its key"), "{refused:?}");
+        on(Shares::of(24 << 30), 2).check(&bootstrap(3)).expect("room");
     }
 }

@@ -23,10 +23,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork-storage", &[]),
     ("cloakwork-keystore", &["params", "share", "storage"]),
     ("cloakwork-scheduler", &["params"]),
-    ("cloakwork-device", &["params", "tfhe", "ckks"]),
+    ("cloakwork-device", &["circuit", "params", "tfhe", "ckks"]),
     ("cloakwork-cuda", &["device", "tfhe", "ckks", "math", "params", "residency"]),
     ("cloakwork-hpu", &["device", "tfhe", "ckks", "math", "params"]),
-    ("cloakwork-vectors", &["circuit", "ckks", "math", "params"]),
+    ("cloakwork-vectors", &["device", "circuit", "ckks", "math", "params"]),
     (
         "cloakwork-worker",
         &["device", "vectors", "cuda", "hpu", "circuit", "tfhe", "ckks", "params", "proto", "residency", "retry"],

@@ -12,8 +12,8 @@ use std::{
 };
 
 use cloakwork_device::{
-    Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave, Words, WordsMut,
-    WorkStats,
+    Arena, Capabilities, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave,
+    Words, WordsMut, WorkStats,
 };
 use cloakwork_params::{
     ParameterSet,
@@ -116,7 +116,7 @@ impl Device for CudaDevice {
             units: gpus.len(),
             tile: multiprocessors / gpus.len(),
             width_max: multiprocessors * LANES_PER_MULTIPROCESSOR,
-            is_accelerator: true,
+            capabilities: Capabilities { uses_companions: true, leaves_host_free: true },
             curve: self.shared.queue.curve(),
         }
     }
@@ -227,10 +227,6 @@ impl Device for CudaDevice {
             }
             None => Err(DeviceError::NotDone(deadline.saturating_duration_since(began))),
         }
-    }
-
-    fn uses_companions(&self) -> bool {
-        true
     }
 
     fn has_room(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The contract between the wave engine and a device.
+//! The contract of a device: above all with the wave engine.
 
 use std::{
     sync::Arc,
@@ -7,7 +7,7 @@ use std::{
 
 use cloakwork_params::ParameterSet;
 
-use crate::{DeviceError, HostLut, KeySource, Wave, Words, WordsMut};
+use crate::{DeviceError, HostLut, KeySource, VectorUnit, Wave, Words, WordsMut};
 
 /// A processor of waves. Every handle that a device gives out is a number. A number that the device
 /// never gave out is an error.
@@ -58,14 +58,14 @@ pub trait Device: Send + Sync {
     /// other result ends the ticket.
     fn wait(&self, ticket: Ticket, deadline: Instant) -> Result<WorkStats, DeviceError>;
 
-    /// Whether the device benefits from also having the key of a set's companion. If so, it takes
-    /// waves of the set under either key.
-    fn uses_companions(&self) -> bool {
-        false
-    }
-
     /// Whether the device could begin more work immediately.
     fn has_room(&self) -> bool;
+
+    /// The part of the device that computes programs on vectors, if it has one. Where it has none,
+    /// the worker computes them on the machine's processors.
+    fn vector_unit(&self) -> Option<Arc<dyn VectorUnit>> {
+        None
+    }
 
     /// Why the device can take no more work, permanently. A device that can fail in this way is
     /// abandoned together with its process.
@@ -97,11 +97,21 @@ pub struct DeviceInfo {
     pub tile: usize,
     /// Width beyond which a wave brings no further gain.
     pub width_max: usize,
-    /// Whether the host's processors are free while the device computes. The engine then polls for
-    /// the end of a wave, because a thread that sleeps wakes late.
-    pub is_accelerator: bool,
+    /// Properties that set the device apart from others.
+    pub capabilities: Capabilities,
     /// Measured times of waves so far.
     pub curve: Vec<CurvePoint>,
+}
+
+/// Properties that set a device apart from others. A default device has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The device benefits from also having the key of a set's companion, and takes waves of the
+    /// set under either key.
+    pub uses_companions: bool,
+    /// The host's processors are free while the device computes. The engine then polls for the end
+    /// of a wave, because a thread that sleeps wakes late.
+    pub leaves_host_free: bool,
 }
 
 /// A point of the time curve.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cloakwork_ckks::CkksError;
 use cloakwork_tfhe::{ShapeError, format::FormatError};
 
 use crate::WaveError;
@@ -39,6 +40,16 @@ pub enum DeviceError {
         /// The requested set.
         set: &'static str,
     },
+    /// The work needs more memory than the device has for one piece of work.
+    #[error("the work takes {needed} bytes for {what}: the device has {most} for them")]
+    TooLarge {
+        /// Use of the memory.
+        what: &'static str,
+        /// Bytes that the work needs.
+        needed: u64,
+        /// Bytes that the device has.
+        most: u64,
+    },
     /// A part of a key is corrupt. Its bytes are wrong, so that reading them again would not help.
     #[error("part {part} of the key is corrupt: {problem}")]
     BadKeyPart {
@@ -47,6 +58,9 @@ pub enum DeviceError {
         /// Problem that was found.
         problem: FormatError,
     },
+    /// A part of a key does not fit its parameter set. Its bytes are what the client uploaded.
+    #[error("a part of the key does not fit: {0}")]
+    WrongPart(CkksError),
     /// A part of a key could not be read. Another attempt may succeed.
     #[error("part {part} of the key could not be read: {message}")]
     Unreadable {

@@ -102,6 +102,7 @@ fn wanted_cost(info: &DeviceInfo, resident: &[&'static ParameterSet], depth: f64
 
 #[cfg(test)]
 mod tests {
+    use cloakwork_device::Capabilities;
     use cloakwork_params::table::{SETS, by_name};
 
     use super::*;
@@ -116,7 +117,7 @@ mod tests {
             units: 2,
             tile: 16,
             width_max: 128,
-            is_accelerator: false,
+            capabilities: Capabilities::default(),
             curve: Vec::new(),
         };
         for name in ["V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", "TOY_MESSAGE_2_CARRY_2"] {

@@ -109,7 +109,7 @@ impl Core {
     /// Waits for a command. Returns nothing once all senders are gone.
     fn next_command(&mut self) -> Option<Command> {
         let began = Instant::now();
-        while self.info.is_accelerator && !self.flights.is_empty() && began.elapsed() < POLL_TIME {
+        while self.info.capabilities.leaves_host_free && !self.flights.is_empty() && began.elapsed() < POLL_TIME {
             match self.inbox.try_recv() {
                 Err(TryRecvError::Empty) => std::thread::yield_now(),
                 received => return received.ok(),

@@ -57,7 +57,7 @@ impl WaveKeys {
 mod tests {
     use std::time::Duration;
 
-    use cloakwork_device::CurvePoint;
+    use cloakwork_device::{Capabilities, CurvePoint};
     use cloakwork_params::table::by_name;
 
     use super::*;
@@ -74,7 +74,7 @@ mod tests {
             units: 1,
             tile: 1,
             width_max: 64,
-            is_accelerator: false,
+            capabilities: Capabilities::default(),
             curve: Vec::new(),
         };
         let mut wave_keys = WaveKeys::default();

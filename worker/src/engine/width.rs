@@ -78,6 +78,8 @@ impl WidthLimit {
 mod tests {
     use std::time::Duration;
 
+    use cloakwork_device::Capabilities;
+
     use super::*;
 
     #[test]
@@ -111,7 +113,7 @@ mod tests {
             units: 2,
             tile: 16,
             width_max: 128,
-            is_accelerator: false,
+            capabilities: Capabilities::default(),
             curve: Vec::new(),
         };
         assert_eq!(preferred(&info, set), 32);

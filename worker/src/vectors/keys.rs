@@ -9,11 +9,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_ckks::{CkksError, KeyPart, format::FormatError};
+use cloakwork_ckks::{KeyPart, format::FormatError};
+use cloakwork_device::{DeviceError, KeySlot, VectorUnit};
 use cloakwork_params::{EnvelopeError, ckks::CkksSet};
 use cloakwork_proto::v1;
 use cloakwork_residency::{Full, Lease, Residents};
-use cloakwork_vectors::{Keys, Part, read_part, ring};
+use cloakwork_vectors::{read_part, ring};
 use tokio::{
     runtime::Handle,
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
@@ -25,9 +26,8 @@ use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locke
 /// Parts of keys by group. Parts in use stay resident. Of the unused parts, the least recently used
 /// is evicted first.
 pub(crate) struct VectorKeys {
+    unit: Arc<dyn VectorUnit>,
     budget: u64,
-    /// Number of threads that compute masks.
-    threads: usize,
     parts: Mutex<Residents<Name, Loaded>>,
     /// Notified when the set of resident parts has changed.
     changed: Arc<Notify>,
@@ -41,10 +41,17 @@ pub(crate) struct VectorKeys {
 /// Name of a part: its group and the hash of its bytes.
 type Name = (GroupId, Bytes);
 
-/// A part with its masks.
+/// A part on the unit, evicted on drop.
 struct Loaded {
     set: &'static CkksSet,
-    part: Part,
+    slot: KeySlot,
+    unit: Arc<dyn VectorUnit>,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.unit.evict_part(self.slot);
+    }
 }
 
 /// A key to load.
@@ -72,14 +79,25 @@ const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const PRIORITY_AFTER_WAIT: Duration = Duration::from_secs(10);
 
 impl VectorKeys {
-    pub(super) fn new(budget: u64, threads: usize, changed: Arc<Notify>) -> Self {
+    pub(super) fn new(unit: Arc<dyn VectorUnit>, budget: u64, changed: Arc<Notify>) -> Self {
         Self {
+            unit,
             budget,
-            threads,
             parts: Mutex::default(),
             changed,
             turn: Arc::new(Semaphore::new(1)),
             waiting_since: Mutex::default(),
+        }
+    }
+
+    /// Refuses a key of these parts early if it exceeds the memory for keys. With its masks, a key
+    /// takes more than twice its stored size.
+    pub(super) fn check(&self, parts: &[v1::Digest]) -> Result<(), JobFailure> {
+        let stored: u64 = parts.iter().map(|part| part.size_bytes).fold(0, u64::saturating_add);
+        let (needed, most) = (stored.saturating_mul(2), self.budget);
+        match needed > most {
+            true => Err(super::too_large(DeviceError::TooLarge { what: "its key", needed, most })),
+            false => Ok(()),
         }
     }
 
@@ -120,7 +138,7 @@ impl VectorKeys {
             // Prefetch: the next part is read while this part gets its masks.
             let next = missing.get(index + 1).filter(|next| self.may_come([digest, next], &lease));
             coming = next.map(|next| read(request, next, &turn));
-            lease.parts.push(self.expand(request, digest, part, &turn).await?);
+            lease.parts.push(self.load(request, digest, part, &turn).await?);
             progress();
         }
         Ok((lease, was_resident))
@@ -170,23 +188,24 @@ impl VectorKeys {
         matches!(self.try_room(wanted, own), Room::Made)
     }
 
-    /// Computes the masks of a part, and makes the part resident and leases it.
-    async fn expand(
+    /// Hands a part to the unit, makes the part resident and leases it.
+    async fn load(
         &self,
         request: &VectorKeyRequest,
         digest: &v1::Digest,
         part: KeyPart,
         turn: &Arc<OwnedSemaphorePermit>,
     ) -> Result<Lease<Loaded>, JobFailure> {
-        let (set, threads, turn) = (request.set, self.threads, turn.clone());
-        let expand = move || {
+        let (set, unit, turn) = (request.set, self.unit.clone(), turn.clone());
+        let load = move || {
             let _turn = turn;
-            Part::expand(ring(set), part, threads).map_err(uploaded_like_this)
+            let slot = unit.load_part(set, part).map_err(load_failure)?;
+            Ok(Loaded { set, slot, unit })
         };
-        let part = ended(tokio::task::spawn_blocking(expand)).await?;
-        let (name, bytes) = (name(&request.group, digest), part.bytes() as u64);
+        let loaded = ended(tokio::task::spawn_blocking(load)).await?;
+        let (name, bytes) = (name(&request.group, digest), loaded.slot.bytes);
         let mut parts = self.parts.locked();
-        parts.insert(name.clone(), Loaded { set, part }, bytes, ());
+        parts.insert(name.clone(), loaded, bytes, ());
         let lease = parts.lease(&name, ()).expect("inserted just now");
         drop(parts);
         self.changed.notify_one();
@@ -207,7 +226,7 @@ impl VectorKeys {
                 Room::Made
             }
             Err(Full { staying_bytes }) => {
-                let taken = own.parts.iter().map(|loaded| loaded.part.bytes() as u64).sum();
+                let taken = own.parts.iter().map(|loaded| loaded.slot.bytes).sum();
                 if staying_bytes <= taken { Room::Never { taken } } else { Room::Later }
             }
         }
@@ -294,9 +313,9 @@ enum Room {
 }
 
 impl VectorLease {
-    /// The keys in the form that a program reads.
-    pub(crate) fn keys(&self) -> Result<Keys, CkksError> {
-        Keys::of_parts(self.parts.iter().map(|loaded| loaded.part.clone()))
+    /// The parts on the unit.
+    pub(crate) fn slots(&self) -> Vec<KeySlot> {
+        self.parts.iter().map(|loaded| loaded.slot).collect()
     }
 }
 
@@ -323,6 +342,14 @@ fn part_failure(digest: &v1::Digest, problem: &FormatError, mut left: impl Read)
     }
 }
 
+fn load_failure(error: DeviceError) -> JobFailure {
+    match error {
+        DeviceError::WrongPart(problem) => uploaded_like_this(problem),
+        DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. } => super::too_large(error),
+        error => JobFailure::passing("DEVICE_FAILED", error),
+    }
+}
+
 fn uploaded_like_this(problem: impl Display) -> JobFailure {
     JobFailure::lasting("ENVELOPE_INVALID", format!("a part of the key was uploaded in an invalid form: {problem}"))
 }
@@ -338,6 +365,8 @@ mod tests {
         ckks::{by_name, layout::Purpose},
     };
 
+    use cloakwork_vectors::Processors;
+
     use super::*;
 
     const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -346,7 +375,7 @@ mod tests {
     const PART_BYTES: u64 = 2 * 2 * (8 << 10);
 
     fn cache(parts: u64) -> Arc<VectorKeys> {
-        Arc::new(VectorKeys::new(parts * PART_BYTES, 1, Arc::default()))
+        Arc::new(VectorKeys::new(Arc::new(Processors::new(1, 0, 0)), parts * PART_BYTES, Arc::default()))
     }
 
     fn group(name: u8) -> GroupId {
@@ -362,8 +391,9 @@ mod tests {
         let key = SeededSwitchKey { basis, gadget: Gadget::Whole, seed, bodies };
         let key = KeyPart { purpose: Purpose::ToSparse, key };
         let name = (self::group(group), Bytes::copy_from_slice(&[part]));
-        let loaded = Loaded { set, part: Part::expand(ring(set), key, 1).expect("a part") };
-        assert_eq!(loaded.part.bytes() as u64, PART_BYTES);
+        let slot = cache.unit.load_part(set, key).expect("a part");
+        assert_eq!(slot.bytes, PART_BYTES);
+        let loaded = Loaded { set, slot, unit: cache.unit.clone() };
         let mut parts = cache.parts.locked();
         parts.insert(name.clone(), loaded, PART_BYTES, ());
         parts.lease(&name, ()).expect("inserted just now")

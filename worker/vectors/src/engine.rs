@@ -1,5 +1,4 @@
-//! The compute engine for vectors: one thread that runs jobs one after the other. Each job uses all
-//! processors that the engine is given.
+//! The engine for vectors: one thread that hands jobs to a device, one after the other.
 
 use std::{
     hash::Hash,
@@ -14,8 +13,9 @@ use std::{
 
 use cloakwork_circuit::ckks::Program;
 use cloakwork_ckks::Ciphertext;
+use cloakwork_device::{KeySlot, Row, RowError, RowResult, VectorUnit};
 
-use crate::{Keys, Line, Matrices, Run, RunError, run};
+use crate::Line;
 
 /// A job for the engine.
 pub struct Job<K> {
@@ -25,8 +25,9 @@ pub struct Job<K> {
     pub program: Arc<Program>,
     /// One row of inputs, as the program declares them.
     pub inputs: Vec<Ciphertext>,
-    /// All keys that the program names.
-    pub keys: Arc<Keys>,
+    /// All parts of keys that the program names, each once. The caller keeps them on the device
+    /// until the job has ended.
+    pub parts: Vec<KeySlot>,
     /// Set to cancel the job. The job then stops before its next step, or between the parts of a
     /// long step.
     pub is_cancelled: Arc<AtomicBool>,
@@ -39,7 +40,7 @@ pub struct Job<K> {
 /// Outcome of a job.
 pub struct Finished {
     /// Outputs and step times, or the error.
-    pub result: Result<Run, RunError>,
+    pub result: Result<RowResult, RowError>,
     /// Time at which the job's turn came.
     pub began: Instant,
     /// Time at which the job ended.
@@ -64,13 +65,12 @@ struct Shared<K> {
 type Waiting<K> = Line<K, Job<K>>;
 
 impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
-    /// Starts the thread, which computes on `threads` threads. After `turn` units of work under one
-    /// key, the next key's jobs are due. The thread calls `beat` with true before each step of a
-    /// job, and with false at the end of the job.
+    /// Starts the thread, which computes on `unit`. After `turn` units of work under one key, the
+    /// next key's jobs are due. The thread calls `beat` with true before each step of a job, and
+    /// with false at the end of the job.
     pub fn start(
-        threads: usize,
+        unit: Arc<dyn VectorUnit>,
         turn: u64,
-        matrices: Arc<Matrices>,
         beat: impl Fn(bool) + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let (waiting, changed, is_closed) = (Mutex::new(Line::new(turn)), Condvar::new(), AtomicBool::new(false));
@@ -78,7 +78,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
         let seen = shared.clone();
         let work = move || {
             while let Some(job) = seen.next() {
-                compute(job, &seen.is_closed, threads, &matrices, &beat);
+                compute(job, &seen.is_closed, unit.as_ref(), &beat);
             }
         };
         let thread = std::thread::Builder::new().name("vectors".to_owned()).spawn(work)?;
@@ -147,23 +147,21 @@ impl<K> Drop for Engine<K> {
 impl<K> Job<K> {
     fn give_up(self) {
         let now = Instant::now();
-        (self.done)(Finished { result: Err(RunError::GivenUp), began: now, ended: now });
+        (self.done)(Finished { result: Err(RowError::GivenUp), began: now, ended: now });
     }
 }
 
-fn compute<K>(job: Job<K>, is_closed: &AtomicBool, threads: usize, matrices: &Matrices, beat: &(impl Fn(bool) + Sync)) {
-    let Job { program, inputs, keys, is_cancelled, progress, done, .. } = job;
+fn compute<K>(job: Job<K>, is_closed: &AtomicBool, unit: &dyn VectorUnit, beat: &(impl Fn(bool) + Sync)) {
+    let Job { program, inputs, parts, is_cancelled, progress, done, .. } = job;
     let began = Instant::now();
     let goes_on = || {
         beat(true);
         progress();
         !is_cancelled.load(Ordering::Relaxed) && !is_closed.load(Ordering::Relaxed)
     };
-    let work = || run(&program, inputs, &keys, matrices, threads, goes_on);
+    let work = || unit.compute(Row { program: &program, inputs, parts: &parts, goes_on: &goes_on });
     // The panic ends only this job, which is a bug of ours; the waiting jobs go on.
-    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(RunError::Panicked));
+    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(RowError::Panicked));
     beat(false);
-    // `done` may free the memory of the keys for other jobs, so the keys are dropped first.
-    drop(keys);
     done(Finished { result, began, ended: Instant::now() });
 }

@@ -1,8 +1,10 @@
 //! Programs on vectors of approximate numbers, run on ciphertexts. A worker uses this crate for a
 //! job under a CKKS parameter set, once inputs and keys are there.
 //!
-//! An [`Engine`] computes jobs, grouped by key; [`run`] executes a plan step by step. [`Matrices`]
-//! caches the data of bootstraps that does not depend on a key. [`self_test`] runs before any job.
+//! An [`Engine`] hands jobs to the part of a device that computes vectors, grouped by key.
+//! [`Processors`] are this part where nothing else is: [`run`] executes a plan step by step, and
+//! [`Matrices`] caches the data of bootstraps that does not depend on a key. [`self_test`] runs
+//! before any job.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +13,7 @@ mod keys;
 mod line;
 mod matrices;
 mod objects;
+mod processors;
 mod run;
 mod self_test;
 mod times;
@@ -20,6 +23,6 @@ pub use keys::{Keys, Part};
 pub use line::Line;
 pub use matrices::{Matrices, ring};
 pub use objects::{InputError, read_input, read_part, write_output};
-pub use run::{Run, RunError, run};
+pub use processors::Processors;
+pub use run::run;
 pub use self_test::{SelfTestError, self_test};
-pub use times::Times;

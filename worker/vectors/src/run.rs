@@ -2,62 +2,13 @@
 
 use cloakwork_circuit::ckks::{Action, Program, Vector, is_same};
 use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, Evaluator, Plaintext};
+use cloakwork_device::{RowError, RowResult};
 use cloakwork_params::ckks::offsets::Way;
 
 use crate::{
-    Keys, Matrices, Times, ring,
+    Keys, Matrices, ring,
     times::{self, Clock},
 };
-
-/// Why a row has no result.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// A step failed.
-    #[error("operation {operation}: {problem}")]
-    Step {
-        /// Operation of the program that the step belongs to.
-        operation: usize,
-        /// Cause of the failure.
-        problem: CkksError,
-    },
-    /// A ciphertext differs from the plan.
-    #[error("{what}: level {got_level} and scale {got_scale:e}, where the plan has {level} and {scale:e}")]
-    OffPlan {
-        /// Name of the ciphertext.
-        what: String,
-        /// Level in the plan.
-        level: usize,
-        /// Scale in the plan.
-        scale: f64,
-        /// Level of the ciphertext.
-        got_level: usize,
-        /// Scale of the ciphertext.
-        got_scale: f64,
-    },
-    /// The number of inputs differs from the program's.
-    #[error("{got} inputs: the program takes {expected}")]
-    Inputs {
-        /// Number of inputs that the program takes.
-        expected: usize,
-        /// Number of inputs given.
-        got: usize,
-    },
-    /// The computation panicked: a bug of ours.
-    #[error("the computation panicked: a bug of the worker")]
-    Panicked,
-    /// The job was cancelled.
-    #[error("given up")]
-    GivenUp,
-}
-
-/// Result of a row.
-pub struct Run {
-    /// Outputs of the program.
-    pub outputs: Vec<Ciphertext>,
-    /// Times of the steps.
-    pub times: Times,
-}
 
 /// Runs a program on a row of inputs. The run calls `goes_on` before each step and within long
 /// steps, and stops when it returns false. Long steps check between the rotations of a total, and
@@ -69,10 +20,10 @@ pub fn run(
     matrices: &Matrices,
     threads: usize,
     goes_on: impl Fn() -> bool + Sync,
-) -> Result<Run, RunError> {
+) -> Result<RowResult, RowError> {
     let (expected, got) = (program.inputs().len(), inputs.len());
     if expected != got {
-        return Err(RunError::Inputs { expected, got });
+        return Err(RowError::Inputs { expected, got });
     }
     for (input, declared) in inputs.iter().zip(program.inputs()) {
         on_plan(input, declared.vector, || format!("input '{}'", declared.name))?;
@@ -86,20 +37,20 @@ pub fn run(
     let runner = Runner { program, keys, matrices, evaluator, goes_on: &goes_on };
     let values = runner.evaluator.together(|| runner.values(inputs, &clock))?;
     let outputs = program.outputs().iter().map(|output| held(&values, output.value).clone().fitted()).collect();
-    Ok(Run { outputs, times: clock.into_times() })
+    Ok(RowResult { outputs, times: clock.into_times() })
 }
 
 fn held(values: &[Option<Ciphertext>], value: usize) -> &Ciphertext {
     values[value].as_ref().expect("a plan lets go of a value after its last use")
 }
 
-fn on_plan(ciphertext: &Ciphertext, vector: Vector, what: impl Fn() -> String) -> Result<(), RunError> {
+fn on_plan(ciphertext: &Ciphertext, vector: Vector, what: impl Fn() -> String) -> Result<(), RowError> {
     let Vector { level, scale, slots_log2 } = vector;
     let (got_level, got_scale) = (ciphertext.level(), ciphertext.scale);
     if got_level == level && is_same(scale, got_scale) && ciphertext.slots_log2 == slots_log2 {
         return Ok(());
     }
-    Err(RunError::OffPlan { what: what(), level, scale, got_level, got_scale })
+    Err(RowError::OffPlan { what: what(), level, scale, got_level, got_scale })
 }
 
 struct Runner<'a> {
@@ -128,19 +79,19 @@ impl From<CkksError> for Stop {
 impl Runner<'_> {
     /// Computes all steps. A value is dropped after its last use, so only the values needed at the
     /// end remain.
-    fn values(&self, inputs: Vec<Ciphertext>, clock: &Clock) -> Result<Vec<Option<Ciphertext>>, RunError> {
+    fn values(&self, inputs: Vec<Ciphertext>, clock: &Clock) -> Result<Vec<Option<Ciphertext>>, RowError> {
         // Long-lived values are copied into buffers of exact size, so that they take no more memory
         // than the plan is charged for.
         let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(|input| Some(input.fitted())).collect();
         for step in self.program.steps() {
             if !(self.goes_on)() {
-                return Err(RunError::GivenUp);
+                return Err(RowError::GivenUp);
             }
             clock.begins(times::of_action(&step.action));
             let operation = step.operation;
             let mut result = self.step(&step.action, step.vector, &values).map_err(|stop| match stop {
-                Stop::Problem(problem) => RunError::Step { operation, problem },
-                Stop::GivenUp => RunError::GivenUp,
+                Stop::Problem(problem) => RowError::Step { operation, problem },
+                Stop::GivenUp => RowError::GivenUp,
             })?;
             on_plan(&result, step.vector, || format!("operation {operation}"))?;
             // The scale differs from the plan's by rounding only. The plan's scale replaces it, so

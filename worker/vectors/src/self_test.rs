@@ -1,4 +1,4 @@
-//! Self-test with a known answer: the machine must pass it before it is given work.
+//! Self-test with a known answer: a unit must pass it before it is given work.
 //!
 //! The secret is the constant 1, which is public. A ciphertext's numbers are then the sum of body
 //! and mask. Neither making the keys nor checking the results needs a secret that could decrypt a
@@ -19,13 +19,14 @@ use cloakwork_ckks::{
     Basis, Ciphertext, CkksError, Complex, Gadget, KeyPart, Ring,
     key::{SeededSwitchKey, fill_uniform, masks},
 };
+use cloakwork_device::{DeviceError, KeySlot, Row, RowError, RowResult, VectorUnit};
 use cloakwork_math::random::MaskSeed;
-use cloakwork_params::ckks::{CKKS_SETS, CkksSet, by_name, layout::KeyShape};
+use cloakwork_params::ckks::{CkksSet, by_name, layout::KeyShape};
 use prost::Message as _;
 
-use crate::{Keys, Matrices, Part, Run, RunError, ring, run};
+use crate::ring;
 
-/// Why the machine must not be given work.
+/// Why a unit must not be given work.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfTestError {
@@ -35,7 +36,7 @@ pub enum SelfTestError {
         /// Parameter set.
         set: &'static str,
         /// Cause of the failure.
-        problem: RunError,
+        problem: RowError,
     },
     /// A number came out wrong.
     #[error("self-test of {set}: number {index} is off by {error:e}")]
@@ -58,9 +59,9 @@ const ERROR_MAX: f64 = 1.0 / (1 << 13) as f64;
 /// Runs a program with a product, a rotation, a conjugate, a matrix and bootstraps under each set.
 /// The regular bootstrap shares work among its rotations where it can. The lossy bootstrap, of two
 /// vectors, does its rotations one after the other. As soon as the answer under a set is right, the
-/// test calls `proven` for all sets with the same primes.
-pub fn self_test(threads: usize, mut proven: impl FnMut(&'static CkksSet)) -> Result<(), SelfTestError> {
-    let matrices = Matrices::new(0, threads);
+/// test calls `proven` for all sets of the unit with the same primes.
+pub fn self_test(unit: &dyn VectorUnit, mut proven: impl FnMut(&'static CkksSet)) -> Result<(), SelfTestError> {
+    let served = unit.sets();
     for name in SETS {
         let set = by_name(name).expect("a row of the table");
         let program = program(set);
@@ -68,23 +69,28 @@ pub fn self_test(threads: usize, mut proven: impl FnMut(&'static CkksSet)) -> Re
             .keys()
             .iter()
             .map(|need| part(ring(set), KeyShape { purpose: need.purpose.purposes(set)[0], level: need.level }));
-        test(&program, parts.collect(), &matrices, threads)?;
-        CKKS_SETS.iter().filter(|other| (other.chain, other.special) == (set.chain, set.special)).for_each(&mut proven);
+        test(unit, &program, parts.collect())?;
+        let is_like = |other: &&&'static CkksSet| (other.chain, other.special) == (set.chain, set.special);
+        served.iter().filter(is_like).for_each(|set| proven(set));
     }
     Ok(())
 }
 
-fn test(program: &Program, parts: Vec<KeyPart>, matrices: &Matrices, threads: usize) -> Result<(), SelfTestError> {
+fn test(unit: &dyn VectorUnit, program: &Program, parts: Vec<KeyPart>) -> Result<(), SelfTestError> {
     let set = program.set();
     let failed = |problem| SelfTestError::Failed { set: set.name, problem };
-    let object = |problem: CkksError| failed(RunError::Step { operation: 0, problem });
+    let object = |problem: CkksError| failed(RowError::Step { operation: 0, problem });
     let ring = ring(set);
     let numbers: Vec<[f64; 2]> =
         (0..1 << SLOTS_LOG2).map(|at| [(at * 29 % 97) as f64 / 128.0, (at * 53 % 89) as f64 / -128.0]).collect();
     let input = encrypted(ring, &numbers, program.inputs()[0].vector.level).map_err(object)?;
-    let parts = parts.into_iter().map(|part| Part::expand(ring, part, threads));
-    let keys = parts.collect::<Result<Vec<_>, _>>().and_then(Keys::of_parts).map_err(object)?;
-    let Run { outputs, .. } = run(program, vec![input], &keys, matrices, threads, || true).map_err(failed)?;
+    let mut loaded = Loaded { unit, parts: Vec::with_capacity(parts.len()) };
+    for part in parts {
+        let part = unit.load_part(set, part).map_err(|error: DeviceError| failed(error.into()))?;
+        loaded.parts.push(part);
+    }
+    let row = Row { program, inputs: vec![input], parts: &loaded.parts, goes_on: &|| true };
+    let RowResult { outputs, .. } = unit.compute(row).map_err(failed)?;
     let expected = program.evaluate(&[numbers]);
     for (output, expected) in outputs.iter().zip(&expected) {
         for (index, (got, [re, im])) in decrypted(ring, output).map_err(object)?.into_iter().zip(expected).enumerate() {
@@ -95,6 +101,18 @@ fn test(program: &Program, parts: Vec<KeyPart>, matrices: &Matrices, threads: us
         }
     }
     Ok(())
+}
+
+/// Parts on a unit, evicted on drop.
+struct Loaded<'u> {
+    unit: &'u dyn VectorUnit,
+    parts: Vec<KeySlot>,
+}
+
+impl Drop for Loaded<'_> {
+    fn drop(&mut self) {
+        self.parts.drain(..).for_each(|part| self.unit.evict_part(part));
+    }
 }
 
 fn program(set: &CkksSet) -> Program {
@@ -181,13 +199,16 @@ fn decrypted(ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<Complex>, CkksE
 
 #[cfg(test)]
 mod tests {
+    use cloakwork_params::ckks::CKKS_SETS;
+
     use super::*;
+    use crate::Processors;
 
     #[test]
     fn the_self_test_passes_on_any_number_of_threads() {
         for threads in [1, 3] {
             let mut proven = Vec::new();
-            self_test(threads, |set| proven.push(set.name)).expect("right answers");
+            self_test(&Processors::new(threads, 0, 0), |set| proven.push(set.name)).expect("right answers");
             assert_eq!(proven.len(), CKKS_SETS.len(), "{proven:?}");
             assert!(CKKS_SETS.iter().all(|set| proven.contains(&set.name)), "{proven:?}");
         }
@@ -198,7 +219,7 @@ mod tests {
     fn a_wrong_word_of_a_key_is_detected() {
         let set = by_name(SETS[0]).expect("a set");
         let program = program(set);
-        let matrices = Matrices::new(usize::MAX, 1);
+        let unit = Processors::new(1, u64::MAX, u64::MAX);
         for spoilt in 0..program.keys().len() {
             let parts = program
                 .keys()
@@ -208,7 +229,7 @@ mod tests {
             let prime = ring(set).prime(0).modulus();
             let word = &mut parts[spoilt].key.bodies[0].row_mut(0)[7];
             *word = prime.add(*word, 1 << 40);
-            let outcome = test(&program, parts, &matrices, 1);
+            let outcome = test(&unit, &program, parts);
             assert!(matches!(outcome, Err(SelfTestError::Wrong { .. })), "key {spoilt}: {outcome:?}");
         }
     }

@@ -1,17 +1,13 @@
 //! Times of a run's steps.
 
 use std::{
-    collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use cloakwork_circuit::ckks::Action;
 use cloakwork_ckks::BootstrapStep;
-
-/// Count and total duration of each kind of step, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Times(pub BTreeMap<&'static str, (u64, Duration)>);
+use cloakwork_device::Times;
 
 /// Attributes every moment of a run to one name.
 #[derive(Default)]
@@ -92,6 +88,8 @@ pub(crate) fn of_bootstrap(step: BootstrapStep) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -15,17 +15,16 @@ use cloakwork_circuit::{
     wire::{self, Operation, operation::Kind},
 };
 use cloakwork_ckks::{
-    Ciphertext, Complex, KeyPart,
+    Ciphertext, CkksError, Complex, KeyPart,
     format::{FormatError, encode},
 };
+use cloakwork_device::{DeviceError, KeySlot, Row, RowError, VectorUnit};
 use cloakwork_params::{EnvelopeError, KeyId, ckks::by_name};
 use cloakwork_secret::{
     Randomness,
     ckks::{KeyGenerator, SecretKey},
 };
-use cloakwork_vectors::{
-    Engine, Finished, InputError, Job, Keys, Matrices, Part, RunError, read_input, read_part, ring, write_output,
-};
+use cloakwork_vectors::{Engine, Finished, InputError, Job, Processors, read_input, read_part, ring, write_output};
 
 const SET: &str = "TOY_CKKS_45_60_50";
 const KEY_ID: KeyId = KeyId([3; 16]);
@@ -56,12 +55,17 @@ fn power(squares: u32) -> Program {
 
 struct Client {
     secret: SecretKey,
-    keys: Arc<Keys>,
+    part: KeySlot,
     randomness: Randomness,
 }
 
+fn unit() -> Arc<Processors> {
+    Arc::new(Processors::new(1, 0, 0))
+}
+
 impl Client {
-    fn new(number: u64) -> Self {
+    /// A client with a new key, whose only part is on the unit.
+    fn new(number: u64, unit: &Processors) -> Self {
         let ring = ring(by_name(SET).expect("a set"));
         let mut randomness = Randomness::insecure_for_tests(number);
         let secret = SecretKey::generate(ring.set(), &mut randomness).expect("a key");
@@ -71,9 +75,8 @@ impl Client {
         encode(&part, ring, KEY_ID, &mut bytes).expect("bytes");
         assert!(read_part(&bytes[..], ring, KeyId([4; 16])).is_err(), "of another key");
         let part = read_part(&bytes[..], ring, KEY_ID).expect("the same part");
-        let part = Part::expand(ring, part, 1).expect("a key of the ring");
-        let keys = Arc::new(Keys::of_parts([part]).expect("keys"));
-        Self { secret, keys, randomness }
+        let part = unit.load_part(ring.set(), part).expect("a key of the ring");
+        Self { secret, part, randomness }
     }
 
     fn encrypt(&mut self, number: f64, level: usize, slots: usize) -> Ciphertext {
@@ -100,10 +103,11 @@ fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
     let program = Arc::new(square());
     let declared = &program.inputs()[0];
     let returned = Input { name: "y".to_owned(), vector: program.outputs()[0].vector };
-    let mut clients = [Client::new(1), Client::new(2)];
+    let unit = unit();
+    let mut clients = [Client::new(1, &unit), Client::new(2, &unit)];
     let (beat, beats) = mpsc::channel();
     let beat = move |is_busy| beat.send(is_busy).expect("the receiver exists");
-    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), beat).expect("a thread");
+    let engine = Engine::start(unit, 1, beat).expect("a thread");
     let (told, ends) = mpsc::channel();
     let mut expected = Vec::new();
     for number in 0..12_usize {
@@ -121,7 +125,7 @@ fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
             key: of,
             program: program.clone(),
             inputs,
-            keys: clients[of].keys.clone(),
+            parts: vec![clients[of].part],
             is_cancelled: is_cancelled.clone(),
             progress: Box::new(|| ()),
             done: Box::new(move |finished: Finished| {
@@ -135,8 +139,8 @@ fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
     for _ in 0..12 {
         let (number, result) = ends.recv().expect("every job ends");
         match (number, result) {
-            (4, result) => assert_eq!(result.err(), Some(RunError::GivenUp)),
-            (7, result) => assert!(matches!(result, Err(RunError::OffPlan { .. }))),
+            (4, result) => assert_eq!(result.err(), Some(RowError::GivenUp)),
+            (7, result) => assert!(matches!(result, Err(RowError::OffPlan { .. }))),
             (number, result) => {
                 let bytes = write_output(&result.expect("a result").outputs[0], ring, KEY_ID).expect("bytes");
                 let got = clients[number % 2].decrypt(&bytes, &returned);
@@ -152,8 +156,9 @@ fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
 
 #[test]
 fn a_job_that_is_cancelled_is_given_up_before_its_next_step() {
-    let mut client = Client::new(7);
-    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), |_| ()).expect("a thread");
+    let unit = unit();
+    let mut client = Client::new(7, &unit);
+    let engine = Engine::start(unit, 1, |_| ()).expect("a thread");
     let (told, ends) = mpsc::channel();
     let program = Arc::new(power(2));
     assert_eq!(program.steps().len(), 2);
@@ -165,7 +170,7 @@ fn a_job_that_is_cancelled_is_given_up_before_its_next_step() {
             key: 0,
             program: program.clone(),
             inputs: vec![client.encrypt(0.5, 2, 16)],
-            keys: client.keys.clone(),
+            parts: vec![client.part],
             is_cancelled,
             progress: Box::new(move || {
                 let begun = seen.fetch_add(1, Ordering::Relaxed) + 1;
@@ -174,21 +179,39 @@ fn a_job_that_is_cancelled_is_given_up_before_its_next_step() {
             done: Box::new(move |finished: Finished| told.send(finished.result.map(|_| ())).expect("a listener")),
         });
         let end = ends.recv().expect("it ends");
-        assert_eq!(end.err(), (cancelled_at <= 2).then_some(RunError::GivenUp), "cancelled at {cancelled_at}");
+        assert_eq!(end.err(), (cancelled_at <= 2).then_some(RowError::GivenUp), "cancelled at {cancelled_at}");
         assert_eq!(steps.load(Ordering::Relaxed), expected);
     }
 }
 
 #[test]
+fn a_row_whose_parts_are_missing_unknown_or_double_is_refused() {
+    let unit = unit();
+    let mut client = Client::new(3, &unit);
+    let (program, part) = (square(), client.part);
+    let mut compute = |parts: &[KeySlot]| {
+        let row = Row { program: &program, inputs: vec![client.encrypt(0.5, 2, 16)], parts, goes_on: &|| true };
+        unit.compute(row).map(|_| ())
+    };
+    assert_eq!(compute(&[part]), Ok(()));
+    assert!(matches!(compute(&[]), Err(RowError::Step { operation: 0, problem: CkksError::MissingKey { .. } })));
+    assert!(matches!(compute(&[part, part]), Err(RowError::Keys(CkksError::DoubleKey { .. }))));
+    unit.evict_part(part);
+    let unknown = DeviceError::UnknownHandle { what: "part of a key" };
+    assert_eq!(compute(&[part]), Err(RowError::Device(unknown)));
+}
+
+#[test]
 fn an_engine_whose_thread_panics_has_died() {
-    let mut client = Client::new(5);
-    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), |_| ()).expect("a thread");
+    let unit = unit();
+    let mut client = Client::new(5, &unit);
+    let engine = Engine::start(unit, 1, |_| ()).expect("a thread");
     assert!(!engine.has_died());
     engine.submit(Job {
         key: 0,
         program: Arc::new(square()),
         inputs: vec![client.encrypt(0.5, 2, 16)],
-        keys: client.keys.clone(),
+        parts: vec![client.part],
         is_cancelled: Arc::default(),
         progress: Box::new(|| ()),
         // The engine's thread calls `done` outside of the code whose panics it catches.
@@ -204,8 +227,9 @@ fn an_engine_whose_thread_panics_has_died() {
 #[test]
 fn a_dropped_engine_gives_up_running_and_waiting_jobs() {
     let program = Arc::new(square());
-    let mut client = Client::new(5);
-    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), |_| ()).expect("a thread");
+    let unit = unit();
+    let mut client = Client::new(5, &unit);
+    let engine = Engine::start(unit, 1, |_| ()).expect("a thread");
     let (told, ends) = mpsc::channel();
     let (begun, begins) = mpsc::channel();
     let release = Arc::new(AtomicBool::new(false));
@@ -215,7 +239,7 @@ fn a_dropped_engine_gives_up_running_and_waiting_jobs() {
             key: 0,
             program: program.clone(),
             inputs: vec![client.encrypt(0.5, 2, 16)],
-            keys: client.keys.clone(),
+            parts: vec![client.part],
             is_cancelled: Arc::default(),
             progress: Box::new(move || {
                 begun.send(()).expect("the receiver exists");
@@ -235,7 +259,7 @@ fn a_dropped_engine_gives_up_running_and_waiting_jobs() {
     release.store(true, Ordering::Relaxed);
     ending.join().expect("it ends");
     let ends: Vec<_> = ends.try_iter().collect();
-    assert_eq!(ends, (0..3).map(|number| (number, Err(RunError::GivenUp))).collect::<Vec<_>>());
+    assert_eq!(ends, (0..3).map(|number| (number, Err(RowError::GivenUp))).collect::<Vec<_>>());
 }
 
 #[test]
@@ -243,7 +267,7 @@ fn inputs_must_match_the_key_and_the_declaration() {
     let ring = ring(by_name(SET).expect("a set"));
     let program = square();
     let declared = &program.inputs()[0];
-    let mut client = Client::new(9);
+    let mut client = Client::new(9, &unit());
     for (level, slots, words) in [(1, 16, "level 1"), (3, 16, "level 3"), (2, 8, "8 numbers")] {
         let refused = read_input(&client.send(0.5, level, slots), ring, KEY_ID, declared).err();
         let Some(InputError::Undeclared(problem)) = refused else { panic!("{words}") };

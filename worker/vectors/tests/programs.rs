@@ -19,6 +19,7 @@ use cloakwork_circuit::{
 use cloakwork_ckks::{
     Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, Evaluator, KeyPlan, Ring, key::rotation_power,
 };
+use cloakwork_device::RowError;
 use cloakwork_params::ckks::{
     self, CkksSet,
     layout::{KeyShape, Purpose},
@@ -29,7 +30,7 @@ use cloakwork_secret::{
     ckks::{KeyGenerator, SecretKey},
 };
 use cloakwork_tests_programs::{RandomVectors, Seed, evaluate};
-use cloakwork_vectors::{Keys, Matrices, Part, RunError, ring, run};
+use cloakwork_vectors::{Keys, Matrices, Part, ring, run};
 use proptest::prelude::*;
 use prost::Message as _;
 
@@ -219,7 +220,7 @@ fn a_bootstrap_restores_the_levels_of_a_vector_without_any() {
         let error = client.error(&done.outputs, &evaluate(&message, &inputs));
         assert!(error < 2_f64.powi(-14), "{name}: off by 2^{:.1}", error.log2());
         let given_up = run(&program, encrypted, &keys, &client.matrices, 1, || false);
-        assert_eq!(given_up.err(), Some(RunError::GivenUp));
+        assert_eq!(given_up.err(), Some(RowError::GivenUp));
     }
 }
 
@@ -246,7 +247,7 @@ fn a_program_is_given_up_at_any_step_and_in_the_middle_of_a_bootstrap() {
     let counted = times.expect("a result").0;
     assert!(counted.len() == 6 && counted.values().all(|(count, _)| *count == 1), "each step once: {counted:?}");
     for last in 1..=asked {
-        assert_eq!(ends_at(last), (Err(RunError::GivenUp), last));
+        assert_eq!(ends_at(last), (Err(RowError::GivenUp), last));
     }
 }
 
@@ -295,7 +296,7 @@ fn inputs_that_differ_from_the_plan_are_refused() {
     let mut low = good[0].at_level(2).expect("a level below");
     let refused = |input: &Ciphertext| {
         let outcome = run(&program, vec![input.clone()], &keys, &client.matrices, 1, || true);
-        assert!(matches!(outcome, Err(RunError::OffPlan { .. })), "{:?}", outcome.err());
+        assert!(matches!(outcome, Err(RowError::OffPlan { .. })), "{:?}", outcome.err());
     };
     refused(&low);
     low = good[0].clone();
@@ -305,7 +306,7 @@ fn inputs_that_differ_from_the_plan_are_refused() {
     low.slots_log2 = 5;
     refused(&low);
     let none = run(&program, Vec::new(), &keys, &client.matrices, 1, || true).err();
-    assert_eq!(none, Some(RunError::Inputs { expected: 1, got: 0 }));
+    assert_eq!(none, Some(RowError::Inputs { expected: 1, got: 0 }));
     assert!(run(&program, good, &keys, &client.matrices, 1, || true).is_ok());
 }
 

@@ -8,9 +8,10 @@ use std::sync::{
 use bytes::Bytes;
 use cloakwork_circuit::ckks::{Outline, Program};
 use cloakwork_ckks::Ciphertext;
+use cloakwork_device::{DeviceError, RowError, RowResult};
 use cloakwork_params::{KeyId, ckks::CkksSet};
 use cloakwork_proto::v1::{self, LeaseStage};
-use cloakwork_vectors::{Job as EngineJob, Run, RunError, read_input, ring, write_output};
+use cloakwork_vectors::{Job as EngineJob, read_input, ring, write_output};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
@@ -91,7 +92,6 @@ impl Job for VectorJob {
         stopwatch: &mut Stopwatch,
     ) -> Result<(Vec<Ciphertext>, OwnedSemaphorePermit), JobFailure> {
         let Fetched { keys: lease, inputs, memory, deadline: _ } = fetched;
-        let keys = lease.keys().map_err(|problem| JobFailure::lasting("KEY_INCOMPLETE", problem))?;
         let (sender, end) = oneshot::channel();
         let status = held.status.clone();
         let cancel = Cancel { is_cancelled: Arc::default(), vectors: self.vectors.clone() };
@@ -99,11 +99,11 @@ impl Job for VectorJob {
             key: self.request.group.clone(),
             program: self.program.clone(),
             inputs,
-            keys: Arc::new(keys),
+            parts: lease.slots(),
             is_cancelled: cancel.is_cancelled.clone(),
             progress: Box::new(move || status.enter(LeaseStage::Computing)),
             done: Box::new(move |finished| {
-                // The key stays leased until nothing computes with it.
+                // The parts stay leased until nothing computes with them.
                 drop(lease);
                 let _ = sender.send((finished, memory));
             }),
@@ -111,7 +111,7 @@ impl Job for VectorJob {
         let ended = end.await.map_err(|_| JobFailure::passing("DEVICE_FAILED", "the engine for vectors has ended"));
         drop(cancel);
         let (finished, memory) = ended?;
-        let Run { outputs, times } = finished.result.map_err(failure)?;
+        let RowResult { outputs, times } = finished.result.map_err(failure)?;
         stopwatch.run(finished.began, finished.ended, self.program.cost().bootstraps, &times);
         Ok((outputs, memory))
     }
@@ -157,9 +157,11 @@ async fn outline(vectors: &Vectors, set: &CkksSet, content: &v1::JobContent) -> 
     Ok(outline)
 }
 
-fn failure(error: RunError) -> JobFailure {
+fn failure(error: RowError) -> JobFailure {
     match error {
-        RunError::Panicked | RunError::GivenUp => JobFailure::passing("DEVICE_FAILED", error),
+        RowError::Keys(problem) => JobFailure::lasting("KEY_INCOMPLETE", problem),
+        RowError::Device(DeviceError::OutOfMemory { .. }) => JobFailure::passing("WORKER_OUT_OF_MEMORY", error),
+        RowError::Panicked | RowError::GivenUp | RowError::Device(_) => JobFailure::passing("DEVICE_FAILED", error),
         _ => JobFailure::lasting("INTERNAL", error),
     }
 }
