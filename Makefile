@@ -51,6 +51,7 @@ bench-quick:
 
 lint:
 	tests/rules/lint.sh
+	tests/rules/deny.sh
 	proto/check.sh
 
 # Compares registers, spills and instructions of the GPU kernels with the stored ones. Needs a
