@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::Mutex;
 
 use crate::{
-    Batch, Connection, Error, OpenError, Reader, Schema,
+    Batch, Connection, Error, OpenError, Reader, Schema, Survival,
     readers::Readers,
     sqlite,
     version::Version,
@@ -37,16 +37,6 @@ pub enum Rows<'t> {
     Tenant(&'t str),
     /// Rows of several tenants, or of none.
     All,
-}
-
-/// Failures that a commit survives. A commit that survives power failures makes all commits before
-/// it survive them as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Survival {
-    /// The end of the process, in any way. Enough for data that no caller relies on yet.
-    Crash,
-    /// A power failure as well. Costs a wait for the disk.
-    PowerFailure,
 }
 
 impl Database {

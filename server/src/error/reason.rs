@@ -102,7 +102,7 @@ reasons! {
 
     // Jobs.
     JOB_NOT_FOUND NotFound "Check the job's name; ended jobs are removed after some time"
-    JOB_POISON Aborted "Check the job's inputs; do not send it again unchanged"
+    JOB_POISON Aborted "Do not send the job again; tell the operator the job's name"
     JOB_ATTEMPTS_EXHAUSTED Aborted "Submit the job again when the service is healthy"
     JOB_CANCELLED Cancelled "Submit the job again if you still want its result"
     OUTPUT_EXPIRED NotFound "Run the job again, and fetch its outputs in time"
