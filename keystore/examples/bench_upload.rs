@@ -13,7 +13,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_keystore::{Clock, Digest, Keystore, Limits, Options, SCHEMA, StoreOptions, TenantId};
+use cloakwork_clock::Clock;
+use cloakwork_keystore::{Digest, Keystore, Limits, Options, SCHEMA, StoreOptions, TenantId};
 use cloakwork_params::{EnvelopeWriter, Header, KeyId, Layout, ObjectKind, table};
 use cloakwork_storage::Database;
 

@@ -1,7 +1,5 @@
 //! Keys: manifests of blobs that were made under one client key.
 
-use std::time::SystemTime;
-
 use cloakwork_params::{
     AnySet, KeyId, ObjectKind, ParameterSet, SetId,
     ckks::{
@@ -14,7 +12,6 @@ use cloakwork_params::{
 use crate::{
     Digest, Error, Keystore, RequestId, TenantId,
     catalogue::{Connection, blobs, blobs::BlobRow, keys, keys::KeyRow, pins, requests},
-    clock,
     verify::{PART_ORDER, is_evaluation_key},
 };
 
@@ -53,8 +50,8 @@ pub struct KeyInfo {
     pub state: KeyState,
     /// Parts of the key.
     pub parts: Vec<KeyPart>,
-    /// Time of the registration.
-    pub created: SystemTime,
+    /// Unix time of the registration, in microseconds.
+    pub created_micros: i64,
 }
 
 /// A page of a tenant's keys, in the order of their ids.
@@ -183,7 +180,7 @@ impl Keystore {
         let parts = blobs::of_key(&mut tx, tenant, key_id).await?;
         let mut in_use = !row.deleting;
         for part in &parts {
-            in_use |= pins::pinned(&mut tx, tenant, &part.digest, self.now_ms()).await?;
+            in_use |= pins::pinned(&mut tx, tenant, &part.digest, self.now_micros()).await?;
         }
         if in_use {
             return Err(Error::KeyInUse { key_id });
@@ -214,10 +211,10 @@ impl Keystore {
         wanted: Option<KeyId>,
         digests: &[Digest],
     ) -> Result<KeyInfo, Error> {
-        let now_ms = self.now_ms();
+        let now_micros = self.now_micros();
         let mut tx = self.write(tenant).await?;
         let (content, most) = (request_hash(wanted, digests), self.limits().request_ids_per_tenant);
-        requests::claim(&mut tx, tenant, request_id, &content, now_ms, most).await?;
+        requests::claim(&mut tx, tenant, request_id, &content, now_micros, most).await?;
         let mut parts = Vec::new();
         for digest in digests.iter().take(self.limits().parts_per_key as usize + 1) {
             match blobs::find(&mut tx, tenant, digest).await? {
@@ -231,7 +228,7 @@ impl Keystore {
             Some(row) if row.deleting => return Err(Error::KeyDeleting { key_id }),
             Some(row) => row,
             None if wanted.is_some() => return Err(Error::KeyNotFound { key_id }),
-            None => self.new_key(&mut tx, tenant, key_id, now_ms).await?,
+            None => self.new_key(&mut tx, tenant, key_id, now_micros).await?,
         };
         for part in &parts {
             keys::insert_part(&mut tx, tenant, key_id, &part.digest).await?;
@@ -247,14 +244,14 @@ impl Keystore {
         sql: &mut Connection,
         tenant: &TenantId,
         key_id: KeyId,
-        created_ms: i64,
+        created_micros: i64,
     ) -> Result<KeyRow, Error> {
         let (got, limit) = (keys::count(sql, tenant).await? + 1, u64::from(self.limits().keys_per_tenant));
         if got > limit {
             return Err(Error::QuotaExceeded { what: "keys of the tenant", limit, got });
         }
-        keys::insert(sql, tenant, key_id, created_ms).await?;
-        Ok(KeyRow { key_id, deleting: false, created_ms })
+        keys::insert(sql, tenant, key_id, created_micros).await?;
+        Ok(KeyRow { key_id, deleting: false, created_micros })
     }
 }
 
@@ -315,7 +312,7 @@ async fn describe(sql: &mut Connection, tenant: &TenantId, row: KeyRow) -> Resul
     };
     let mut parts: Vec<KeyPart> = blobs.into_iter().map(part).collect();
     parts.sort_by_key(place);
-    Ok(KeyInfo { key_id: row.key_id, state, parts, created: clock::from_ms(row.created_ms) })
+    Ok(KeyInfo { key_id: row.key_id, state, parts, created_micros: row.created_micros })
 }
 
 fn request_hash(wanted: Option<KeyId>, digests: &[Digest]) -> blake3::Hash {

@@ -6,10 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
 };
 
 use bytes::Bytes;
+use cloakwork_clock::{Clock, unix_micros_after};
 use cloakwork_params::{
     AnySet, KeyId, Layout, ObjectKind,
     ckks::{
@@ -25,10 +25,9 @@ use cloakwork_storage::{Database, Reader, Rows, Write};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 use crate::{
-    Clock, Digest, Error, Limits, Pin, StoreOptions, TenantId, UploadId,
+    Digest, Error, Limits, Pin, StoreOptions, TenantId, UploadId,
     abort::Abort,
     catalogue::{Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
-    clock,
     known_keys::KnownKeys,
     reserve::Reserved,
     staging::Staging,
@@ -73,8 +72,8 @@ pub struct BlobInfo {
     pub degree_max: u32,
     /// Largest noise level in a list.
     pub noise_level_max: u32,
-    /// Time of the commit.
-    pub created: SystemTime,
+    /// Unix time of the commit, in microseconds.
+    pub created_micros: i64,
 }
 
 /// Blobs and keys of all tenants. The handle is cheap to clone: clones share all state.
@@ -210,27 +209,27 @@ impl Keystore {
         pin: Option<&Pin>,
         upload: Option<&UploadRow>,
     ) -> Result<(BlobRow, Vec<(TenantId, Digest)>), Error> {
-        let now_ms = self.now_ms();
-        let keep_until_ms = clock::after(now_ms, self.limits().keep);
+        let now_micros = self.now_micros();
+        let keep_until_micros = unix_micros_after(now_micros, self.limits().keep);
         let mut evicted = Vec::new();
         let mut tx = self.write_all().await?;
         if blobs::find(&mut tx, tenant, digest).await?.is_some() {
-            blobs::renew(&mut tx, tenant, digest, now_ms, keep_until_ms).await?;
+            blobs::renew(&mut tx, tenant, digest, now_micros, keep_until_micros).await?;
         } else {
             if upload.is_none() {
                 self.check_tenant_bytes(&mut tx, tenant, digest.size_bytes).await?;
             }
             if pin.is_none() && !verify::is_key(content.kind) {
-                evicted = self.make_room(&mut tx, now_ms, Some((tenant, digest.size_bytes))).await?.enough()?;
+                evicted = self.make_room(&mut tx, now_micros, Some((tenant, digest.size_bytes))).await?.enough()?;
             }
-            blobs::insert(&mut tx, tenant, digest, content, now_ms, keep_until_ms).await?;
+            blobs::insert(&mut tx, tenant, digest, content, now_micros, keep_until_micros).await?;
         }
-        if let Some(Pin { holder, until }) = pin {
-            pins::put(&mut tx, tenant, digest, holder, until.map(clock::to_ms)).await?;
+        if let Some(Pin { holder, until_micros }) = pin {
+            pins::put(&mut tx, tenant, digest, holder, *until_micros).await?;
         }
         if let Some(upload) = upload {
-            let expires_ms = clock::after(now_ms, self.limits().upload_expiry);
-            uploads::put(&mut tx, &UploadRow { complete: true, expires_ms, ..upload.clone() }).await?;
+            let expires_micros = unix_micros_after(now_micros, self.limits().upload_expiry);
+            uploads::put(&mut tx, &UploadRow { complete: true, expires_micros, ..upload.clone() }).await?;
         }
         let row = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
         tx.commit().await?;
@@ -333,8 +332,8 @@ impl Keystore {
         self.inner.largest_blob
     }
 
-    pub(crate) fn now_ms(&self) -> i64 {
-        self.inner.clock.now_ms()
+    pub(crate) fn now_micros(&self) -> i64 {
+        self.inner.clock.unix_micros()
     }
 }
 
@@ -350,8 +349,17 @@ impl BlobInfo {
 impl BlobRow {
     pub(crate) fn info(&self) -> BlobInfo {
         let Content { kind, set, key_id, dimensions, count, degree_max, noise_level_max } = self.content;
-        let created = clock::from_ms(self.created_ms);
-        BlobInfo { digest: self.digest, kind, set, key_id, dimensions, count, degree_max, noise_level_max, created }
+        BlobInfo {
+            digest: self.digest,
+            kind,
+            set,
+            key_id,
+            dimensions,
+            count,
+            degree_max,
+            noise_level_max,
+            created_micros: self.created_micros,
+        }
     }
 }
 

@@ -10,7 +10,6 @@
 
 mod abort;
 mod catalogue;
-mod clock;
 mod error;
 mod ids;
 mod keys;
@@ -29,7 +28,6 @@ mod upload;
 mod verify;
 
 pub use catalogue::{SCHEMA, absorb};
-pub use clock::Clock;
 pub use error::Error;
 pub use ids::{Digest, Holder, RequestId, TenantId, UploadId};
 pub use keys::{KeyInfo, KeyPage, KeyPart, KeyState};

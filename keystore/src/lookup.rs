@@ -20,9 +20,9 @@ impl Keystore {
         let digest = Digest::of(bytes);
         let mut verifier = Verifier::new(digest, self.policy());
         verifier.push(bytes)?;
-        let now_ms = self.now_ms();
+        let now_micros = self.now_micros();
         let content = verifier.finish()?;
-        Ok(BlobRow { digest, content, damaged: false, created_ms: now_ms, touched_ms: now_ms }.info())
+        Ok(BlobRow { digest, content, damaged: false, created_micros: now_micros, touched_micros: now_micros }.info())
     }
 
     /// The blob of this hash, if the tenant has the blob and its bytes are undamaged.

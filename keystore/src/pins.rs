@@ -1,13 +1,12 @@
 //! Pins, which keep blobs from eviction and deletion.
 
-use std::{collections::HashSet, time::SystemTime};
+use std::collections::HashSet;
 
 use cloakwork_storage::Batch;
 
 use crate::{
     Digest, Error, Holder, Keystore, TenantId,
     catalogue::{blobs, pins},
-    clock,
 };
 
 /// A claim of a holder on blobs. Pinned blobs are neither evicted nor deleted.
@@ -15,15 +14,16 @@ use crate::{
 pub struct Pin {
     /// Holder of the pin.
     pub holder: Holder,
-    /// Expiry of the pin; `None` if the pin lasts until its release.
-    pub until: Option<SystemTime>,
+    /// Unix time at which the pin expires, in microseconds; `None` if the pin lasts until its
+    /// release.
+    pub until_micros: Option<i64>,
 }
 
 impl Pin {
     /// Adds pins of reserved blobs to a batch, so that the pins are stored with the holder.
     pub fn add_to<'d>(&self, batch: &mut Batch, tenant: &str, digests: impl Iterator<Item = &'d [u8; 32]>) {
         for digest in digests {
-            pins::add(batch, tenant, digest, &self.holder, self.until.map(clock::to_ms));
+            pins::add(batch, tenant, digest, &self.holder, self.until_micros);
         }
     }
 }
@@ -42,7 +42,7 @@ impl Keystore {
             match blobs::find(&mut tx, tenant, digest).await? {
                 None => return Err(Error::BlobNotFound { digest: *digest }),
                 Some(blob) if blob.damaged => return Err(Error::BlobDamaged { digest: *digest }),
-                Some(_) => pins::put(&mut tx, tenant, digest, &pin.holder, pin.until.map(clock::to_ms)).await?,
+                Some(_) => pins::put(&mut tx, tenant, digest, &pin.holder, pin.until_micros).await?,
             }
         }
         Ok(tx.commit().await?)

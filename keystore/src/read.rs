@@ -1,5 +1,8 @@
 //! Reading and deleting blobs.
 
+use std::time::Duration;
+
+use cloakwork_clock::unix_micros_after;
 use futures_util::{StreamExt, stream};
 
 use crate::{
@@ -20,11 +23,11 @@ impl Keystore {
             return Err(Error::OffsetOutOfRange { size_bytes: digest.size_bytes, got: offset });
         }
         let blob = self.good_blob(tenant, digest).await?;
-        let now_ms = self.now_ms();
-        if now_ms.saturating_sub(blob.touched_ms) > TOUCH_MS {
+        let now_micros = self.now_micros();
+        if now_micros > unix_micros_after(blob.touched_micros, TOUCH_INTERVAL) {
             // Only the order of eviction depends on this mark, and a full disk must not stop
             // readers.
-            if let Err(error) = self.touch(tenant, digest, now_ms).await {
+            if let Err(error) = self.touch(tenant, digest, now_micros).await {
                 tracing::debug!(%error, "blob not marked as used");
             }
         }
@@ -79,7 +82,7 @@ impl Keystore {
         let mut tx = self.write(tenant).await?;
         self.reserved().exclude(&mut tx).await;
         let found = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
-        if self.reserved().holds(tenant, digest) || pins::pinned(&mut tx, tenant, digest, self.now_ms()).await? {
+        if self.reserved().holds(tenant, digest) || pins::pinned(&mut tx, tenant, digest, self.now_micros()).await? {
             return Err(Error::BlobInUse { digest: *digest, by: "a job" });
         }
         if keys::has_part(&mut tx, tenant, digest).await? {
@@ -104,12 +107,12 @@ impl Keystore {
         blobs::good(&mut *self.reader().await?, tenant, digest).await
     }
 
-    async fn touch(&self, tenant: &TenantId, digest: &Digest, now_ms: i64) -> Result<(), Error> {
+    async fn touch(&self, tenant: &TenantId, digest: &Digest, now_micros: i64) -> Result<(), Error> {
         let mut tx = self.write(tenant).await?;
-        blobs::touch(&mut tx, tenant, digest, now_ms).await?;
+        blobs::touch(&mut tx, tenant, digest, now_micros).await?;
         Ok(tx.commit().await?)
     }
 }
 
-/// Age in milliseconds beyond which a read renews a blob's mark of use.
-const TOUCH_MS: i64 = 60_000;
+/// Age beyond which a read renews a blob's mark of use.
+const TOUCH_INTERVAL: Duration = Duration::from_secs(60);

@@ -42,7 +42,7 @@ impl Keystore {
     pub(crate) async fn make_room(
         &self,
         tx: &mut Write,
-        now_ms: i64,
+        now_micros: i64,
         asker: Option<(&TenantId, u64)>,
     ) -> Result<Room, Error> {
         let limit = self.limits().unpinned_bytes;
@@ -54,16 +54,16 @@ impl Keystore {
         }
         self.reserved().exclude(tx).await;
         let mut in_use = BTreeSet::new();
-        let mut held = blobs::unpinned_bytes(tx, now_ms).await?;
+        let mut held = blobs::unpinned_bytes(tx, now_micros).await?;
         if let Some((tenant, need)) = asker {
             let bytes = held.entry(tenant.clone()).or_default();
             *bytes = bytes.saturating_add(need);
         }
         while held.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)) > limit {
             let Some(giver) = largest(&held, asker.map(|(tenant, _)| tenant)) else { break };
-            let (mut candidates, mut reserved) = self.evictable(tx, &giver, now_ms, false).await?;
+            let (mut candidates, mut reserved) = self.evictable(tx, &giver, now_micros, false).await?;
             if candidates.is_empty() {
-                let (recent, more) = self.evictable(tx, &giver, now_ms, true).await?;
+                let (recent, more) = self.evictable(tx, &giver, now_micros, true).await?;
                 reserved = reserved.saturating_add(more);
                 // The keep time of ciphertexts protects them from their own tenant's uploads, not
                 // from those of other tenants.
@@ -102,11 +102,11 @@ impl Keystore {
         &self,
         sql: &mut Connection,
         tenant: &TenantId,
-        now_ms: i64,
+        now_micros: i64,
         kept: bool,
     ) -> Result<(Vec<Digest>, u64), Error> {
         let most = EVICTED_AT_ONCE.saturating_add(self.reserved().count(tenant));
-        let unpinned = blobs::evictable(sql, tenant, now_ms, kept, most).await?;
+        let unpinned = blobs::evictable(sql, tenant, now_micros, kept, most).await?;
         let (reserved, free): (Vec<Digest>, _) =
             unpinned.into_iter().partition(|digest| self.reserved().holds(tenant, digest));
         Ok((free, reserved.iter().map(|digest| digest.size_bytes).sum()))

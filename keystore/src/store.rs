@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -130,15 +129,16 @@ impl Store {
         }
     }
 
-    /// Names of all objects that are old enough to be orphans if the catalogue does not know them.
-    pub(crate) async fn names(&self, orphan_age: Duration) -> Result<Vec<String>, Error> {
+    /// Names of all objects that are old enough to be orphans if the catalogue does not know them:
+    /// those that were written by `orphaned_micros`.
+    pub(crate) async fn names(&self, orphaned_micros: i64) -> Result<Vec<String>, Error> {
         match self {
             // No other process writes into the directory, so age does not matter.
             Self::Local(local) => {
                 let local = local.clone();
                 tokio::task::spawn_blocking(move || local.names()).await?
             }
-            Self::Remote(remote) => remote.names(orphan_age).await,
+            Self::Remote(remote) => remote.names(orphaned_micros).await,
         }
     }
 }

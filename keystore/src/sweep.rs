@@ -1,5 +1,7 @@
 //! Removal of unneeded data, at start-up and periodically.
 
+use cloakwork_clock::unix_micros_before;
+
 use crate::{
     Error, Keystore,
     catalogue::{
@@ -22,28 +24,28 @@ impl Keystore {
     /// Removes expired uploads, pins and request ids, and evicts unpinned ciphertexts down to their
     /// limit. The program that runs the keystore calls this periodically.
     pub async fn sweep(&self) -> Result<Swept, Error> {
-        let now_ms = self.now_ms();
-        let uploads = self.sweep_uploads(now_ms).await?;
-        self.sweep_rows(now_ms).await?;
+        let now_micros = self.now_micros();
+        let uploads = self.sweep_uploads(now_micros).await?;
+        self.sweep_rows(now_micros).await?;
         let mut tx = self.write_all().await?;
         // The room need not be enough: a later sweep can evict blobs that are still too recent.
-        let evicted = self.make_room(&mut tx, now_ms, None).await?.evicted;
+        let evicted = self.make_room(&mut tx, now_micros, None).await?.evicted;
         tx.commit().await?;
         self.remove_bytes(&evicted).await?;
         Ok(Swept { uploads, blobs: evicted.len() as u64 })
     }
 
-    async fn sweep_uploads(&self, now_ms: i64) -> Result<u64, Error> {
+    async fn sweep_uploads(&self, now_micros: i64) -> Result<u64, Error> {
         let mut swept = 0;
         loop {
-            let expired = uploads::expired(&mut *self.reader().await?, now_ms, ROWS).await?;
+            let expired = uploads::expired(&mut *self.reader().await?, now_micros, ROWS).await?;
             // An upload with a writer stays, however slow the writer is.
             let free = |upload: &UploadRow| self.registry().try_take_turn(&upload.id);
             let mut gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
             let mut tx = self.write_all().await?;
             for index in (0..gone.len()).rev() {
                 // A client may have begun the upload again meanwhile.
-                if !uploads::remove_expired(&mut tx, &gone[index].0.id, now_ms).await? {
+                if !uploads::remove_expired(&mut tx, &gone[index].0.id, now_micros).await? {
                     gone.swap_remove(index);
                 }
             }
@@ -59,13 +61,12 @@ impl Keystore {
     }
 
     /// Removes pins and request ids in small transactions, so that no other writer waits long.
-    async fn sweep_rows(&self, now_ms: i64) -> Result<(), Error> {
-        let memory = i64::try_from(self.limits().request_memory.as_millis()).unwrap_or(i64::MAX);
-        let forgotten_ms = now_ms.saturating_sub(memory);
+    async fn sweep_rows(&self, now_micros: i64) -> Result<(), Error> {
+        let forgotten_micros = unix_micros_before(now_micros, self.limits().request_memory);
         loop {
             let mut tx = self.write_all().await?;
-            let pins = pins::expire(&mut tx, now_ms, ROWS).await?;
-            let ids = requests::forget(&mut tx, forgotten_ms, ROWS).await?;
+            let pins = pins::expire(&mut tx, now_micros, ROWS).await?;
+            let ids = requests::forget(&mut tx, forgotten_micros, ROWS).await?;
             tx.commit().await?;
             if pins.max(ids) < ROWS.into() {
                 return Ok(());
@@ -87,7 +88,8 @@ pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
             remove_if_there(&keystore.staging().path(&tenant, &id))?;
         }
     }
-    for name in keystore.store().names(keystore.limits().orphan_age).await? {
+    let orphaned_micros = unix_micros_before(keystore.now_micros(), keystore.limits().orphan_age);
+    for name in keystore.store().names(orphaned_micros).await? {
         let known = match parse_object_name(&name) {
             Some((tenant, blake3)) => blobs::exists(&mut sql, &tenant, &blake3).await?,
             None => false,

@@ -9,15 +9,13 @@ mod receive;
 mod registry;
 mod writer;
 
-use std::time::SystemTime;
-
+use cloakwork_clock::unix_micros_after;
 use cloakwork_share::Exceeded;
 use cloakwork_storage::{Batch, Survival};
 
 use crate::{
     Digest, Error, Keystore, RequestId, TenantId, UploadId,
     catalogue::{blobs, requests, uploads, uploads::UploadRow},
-    clock,
 };
 
 pub(crate) use abort::CLEARING;
@@ -53,8 +51,8 @@ pub struct UploadInfo {
     pub digest: Digest,
     /// Committed offset, where the upload continues.
     pub committed_bytes: u64,
-    /// Time at which the upload expires without a writer.
-    pub expires: SystemTime,
+    /// Unix time at which the upload expires without a writer, in microseconds.
+    pub expires_micros: i64,
     /// Whether the blob is stored and nothing is left to send.
     pub complete: bool,
 }
@@ -73,12 +71,12 @@ impl Keystore {
     /// from eviction for a while.
     pub async fn find_missing(&self, tenant: &TenantId, digests: &[Digest]) -> Result<Vec<Digest>, Error> {
         self.check_count(digests.len())?;
-        let now_ms = self.now_ms();
-        let keep_until_ms = clock::after(now_ms, self.limits().keep);
+        let now_micros = self.now_micros();
+        let keep_until_micros = unix_micros_after(now_micros, self.limits().keep);
         // One batch instead of many statements, because all other writers wait meanwhile. A blob
         // that the queries find after the batch is kept from then on.
         let renew = |batch: &mut Batch| {
-            digests.iter().for_each(|digest| blobs::keep(batch, tenant, digest, now_ms, keep_until_ms));
+            digests.iter().for_each(|digest| blobs::keep(batch, tenant, digest, now_micros, keep_until_micros));
         };
         self.database().apply(Survival::PowerFailure, renew).await?;
         let mut reader = self.reader().await?;
@@ -125,31 +123,31 @@ impl Keystore {
             let what = "any blob".to_owned();
             return Err(Error::BlobTooLarge { what, limit: self.largest_blob(), got: digest.size_bytes });
         }
-        let now_ms = self.now_ms();
+        let now_micros = self.now_micros();
         let mut upload = UploadRow {
             id: UploadId::of(tenant, digest),
             tenant: tenant.clone(),
             digest: *digest,
             complete: false,
             result: purpose == Purpose::Result,
-            expires_ms: clock::after(now_ms, self.limits().upload_expiry),
+            expires_micros: unix_micros_after(now_micros, self.limits().upload_expiry),
         };
         let mut tx = self.write(tenant).await?;
         if let Some(request_id) = request_id {
             let content = blake3::hash(format!("begin upload {digest}").as_bytes());
             let most = self.limits().request_ids_per_tenant;
-            requests::claim(&mut tx, tenant, request_id, &content, now_ms, most).await?;
+            requests::claim(&mut tx, tenant, request_id, &content, now_micros, most).await?;
         }
         let mut given_up = Vec::new();
         let blob = blobs::find(&mut tx, tenant, digest).await?;
         if blob.as_ref().is_some_and(|blob| !blob.damaged) {
             upload.complete = true;
-            let keep_until_ms = clock::after(now_ms, self.limits().keep);
-            blobs::renew(&mut tx, tenant, digest, now_ms, keep_until_ms).await?;
+            let keep_until_micros = unix_micros_after(now_micros, self.limits().keep);
+            blobs::renew(&mut tx, tenant, digest, now_micros, keep_until_micros).await?;
         } else if uploads::find(&mut tx, tenant, &upload.id).await?.is_none_or(|found| found.complete) {
             // The tenant's sum already includes the bytes of a damaged blob.
             let more = if blob.is_some() { 0 } else { digest.size_bytes };
-            given_up = self.take_place(&mut tx, tenant, purpose, more, now_ms).await?;
+            given_up = self.take_place(&mut tx, tenant, purpose, more, now_micros).await?;
         }
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
@@ -220,7 +218,7 @@ impl Keystore {
             Purpose::Upload => Some(self.receiving().try_take(tenant, 1).map_err(too_many_receiving)?),
             Purpose::Result => None,
         };
-        upload.expires_ms = clock::after(self.now_ms(), self.limits().upload_expiry);
+        upload.expires_micros = unix_micros_after(self.now_micros(), self.limits().upload_expiry);
         let mut tx = self.write(tenant).await?;
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
@@ -230,7 +228,7 @@ impl Keystore {
     /// Renews the upload's expiry as if the upload had begun now.
     async fn renew(&self, upload: &UploadRow) -> Result<(), Error> {
         let mut tx = self.write(&upload.tenant).await?;
-        uploads::renew(&mut tx, &upload.id, clock::after(self.now_ms(), self.limits().upload_expiry)).await?;
+        uploads::renew(&mut tx, &upload.id, unix_micros_after(self.now_micros(), self.limits().upload_expiry)).await?;
         Ok(tx.commit().await?)
     }
 
@@ -247,7 +245,7 @@ impl Keystore {
 
     async fn find_upload(&self, tenant: &TenantId, id: &UploadId) -> Result<UploadRow, Error> {
         let upload = uploads::find(&mut *self.reader().await?, tenant, id).await?;
-        let live = upload.filter(|upload| upload.expires_ms > self.now_ms());
+        let live = upload.filter(|upload| upload.expires_micros > self.now_micros());
         live.ok_or_else(|| Error::UploadNotFound { id: id.clone() })
     }
 
@@ -260,7 +258,7 @@ impl Keystore {
             id: upload.id.clone(),
             digest: upload.digest,
             committed_bytes,
-            expires: clock::from_ms(upload.expires_ms),
+            expires_micros: upload.expires_micros,
             complete: upload.complete,
         })
     }

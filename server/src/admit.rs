@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
+use cloakwork_clock::Clock;
 use cloakwork_keystore::{Digest, KeyInfo, Keystore, Reservation, TenantId};
 use cloakwork_params::{AnySet, KeyId, ckks::layout::KeyShape, set::Standing};
 use cloakwork_proto::v1::{self, job_spec};
@@ -18,7 +19,7 @@ use inputs::Wanted;
 
 use crate::{
     caller::Caller,
-    clock, database,
+    database,
     dispatch::{Admitted, Dispatcher},
     error::{
         ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, KEY_INCOMPLETE, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE,
@@ -48,6 +49,8 @@ pub struct Admission {
     pub keys: KeyUses,
     /// Room of each tenant in the store.
     pub quota: Quota,
+    /// Source of the current time.
+    pub clock: Clock,
     /// Limits.
     pub limits: Arc<Limits>,
     /// Whether weak parameter sets are served.
@@ -81,9 +84,9 @@ impl Admission {
         let Size { pbs_count, cost } = self.size(&program, rows)?;
         let inline: usize = inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len).sum();
         self.quota.take(tenant.as_str(), (inline + program.bytes.len()) as u64).await?;
-        let created_micros = clock::unix_micros();
+        let created_micros = self.clock.unix_micros();
         let meta = JobMeta {
-            id: id::new(),
+            id: id::new(created_micros),
             tenant: tenant.as_str().into(),
             request_id: request.id,
             request_digest: request.digest,

@@ -3,7 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use cloakwork_keystore::{Clock, Keystore, Options, S3Options, StoreOptions};
+use cloakwork_clock::Clock;
+use cloakwork_keystore::{Keystore, Options, S3Options, StoreOptions};
 use cloakwork_proto::v1::{
     blob_service_server::{self, BlobServiceServer},
     capability_service_server::{self, CapabilityServiceServer},
@@ -61,6 +62,7 @@ pub struct Backend {
     store: Store,
     dispatcher: Dispatcher,
     keys: KeyUses,
+    clock: Clock,
     limits: Arc<Limits>,
     telemetry: Arc<Telemetry>,
     allow_weak_sets: bool,
@@ -74,17 +76,28 @@ pub struct Backend {
 
 impl Backend {
     /// Opens the stores, and resumes the jobs of the previous process.
-    pub async fn open(config: &Config, database: Database, telemetry: Arc<Telemetry>) -> Result<Self, ApiError> {
+    pub async fn open(
+        config: &Config,
+        clock: Clock,
+        database: Database,
+        telemetry: Arc<Telemetry>,
+    ) -> Result<Self, ApiError> {
         let limits = Arc::new(config.limits.clone());
-        let keystore = Keystore::open(keystore_options(config), &database).await?;
+        let keystore = Keystore::open(keystore_options(config, clock.clone()), &database).await?;
         let store = Store::new(database);
         let keys = KeyUses::default();
-        let sweeper =
-            Sweeper { store: store.clone(), keystore: keystore.clone(), keys: keys.clone(), limits: limits.clone() };
+        let sweeper = Sweeper {
+            store: store.clone(),
+            keystore: keystore.clone(),
+            keys: keys.clone(),
+            clock: clock.clone(),
+            limits: limits.clone(),
+        };
         sweeper.begin().await?;
         let parts = Parts {
             store: store.clone(),
             keystore: keystore.clone(),
+            clock: clock.clone(),
             limits: limits.clone(),
             telemetry: telemetry.clone(),
         };
@@ -98,6 +111,7 @@ impl Backend {
             store,
             dispatcher,
             keys,
+            clock,
             limits,
             telemetry,
             allow_weak_sets,
@@ -110,9 +124,9 @@ impl Backend {
 
     /// Adds the services to `routes`.
     pub fn routes(&self, routes: Routes) -> Routes {
-        let Self { keystore, store, dispatcher, keys: uses, limits, telemetry, allow_weak_sets, .. } = self;
+        let Self { keystore, store, dispatcher, keys: uses, clock, limits, telemetry, allow_weak_sets, .. } = self;
         let (keystore, store, dispatcher) = (|| keystore.clone(), || store.clone(), || dispatcher.clone());
-        let (limits, compiler) = (|| limits.clone(), Compiler::new(limits));
+        let (clock, limits, compiler) = (|| clock.clone(), || limits.clone(), Compiler::new(limits));
         let message = usize::try_from(self.limits.message_bytes).unwrap_or(usize::MAX);
         macro_rules! sized {
             ($server:ident, $service:expr) => {
@@ -128,6 +142,7 @@ impl Backend {
             keystore: keystore(),
             dispatcher: dispatcher(),
             store: store(),
+            clock: clock(),
             limits: limits(),
             transfers: transfers.clone(),
         };
@@ -139,6 +154,7 @@ impl Backend {
                 compiler: compiler.clone(),
                 keys: uses.clone(),
                 quota: quota.clone(),
+                clock: clock(),
                 limits: limits(),
                 allow_weak_sets: *allow_weak_sets,
             },
@@ -161,6 +177,7 @@ impl Backend {
                 store: store(),
                 quota: quota.clone(),
                 compiler: compiler.clone(),
+                clock: clock(),
                 limits: limits(),
                 transfers: transfers.clone(),
             },
@@ -170,7 +187,8 @@ impl Backend {
             transfers,
             draining: self.draining.clone(),
         };
-        let programs = Programs { compiler, store: store(), quota, dispatcher: dispatcher(), limits: limits() };
+        let programs =
+            Programs { compiler, store: store(), quota, dispatcher: dispatcher(), clock: clock(), limits: limits() };
 
         routes
             .add_service(sized!(BlobServiceServer, blobs))
@@ -251,14 +269,14 @@ impl Backend {
     }
 }
 
-fn keystore_options(config: &Config) -> Options {
+fn keystore_options(config: &Config, clock: Clock) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
     Options {
         staging: storage.directory.join(STAGING),
         store: blob_store(storage),
         allow_weak_sets: *allow_weak_sets,
         limits: keystore_limits(limits),
-        clock: Clock::system(),
+        clock,
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use cloakwork_clock::Clock;
 use cloakwork_proto::printable;
 
 use crate::{
@@ -82,7 +83,7 @@ impl Cli {
             Command::Config(ConfigCommand::Print { config }) => {
                 load(config, &[]).and_then(|config| print(&config::print(&config)))
             }
-            Command::DevCerts { out, names } => dev_certs::write(&out, &names)
+            Command::DevCerts { out, names } => dev_certs::write(&out, &names, &Clock::system())
                 .map_err(failed)
                 .and_then(|files| print(&files.iter().map(|file| format!("{}\n", file.display())).collect::<String>())),
             Command::Tenant(command) => command.run(),

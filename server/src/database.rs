@@ -23,6 +23,11 @@ pub const SCHEMA: Schema = Schema {
             name: "one database",
             sqlite: include_str!("../migrations/sqlite/0006_one_database.sql"),
         },
+        Migration {
+            version: 7,
+            name: "microseconds",
+            sqlite: include_str!("../migrations/sqlite/0007_microseconds.sql"),
+        },
     ],
 };
 

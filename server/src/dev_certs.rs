@@ -4,9 +4,10 @@ use std::{
     fs::OpenOptions,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
+use cloakwork_clock::{Clock, to_system_time};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -38,19 +39,19 @@ pub enum DevCertsError {
 /// owner only, and returns their paths. An existing file is an error and is not overwritten.
 ///
 /// The server's certificate is for `localhost`, the loopback addresses and `names`.
-pub fn write(directory: &Path, names: &[String]) -> Result<Vec<PathBuf>, DevCertsError> {
+pub fn write(directory: &Path, names: &[String], clock: &Clock) -> Result<Vec<PathBuf>, DevCertsError> {
     std::fs::create_dir_all(directory)
         .map_err(|source| DevCertsError::Unwritable { path: directory.to_owned(), source })?;
-    let mut authority = params("Cloakwork development authority", &[])?;
+    let mut authority = params("Cloakwork development authority", &[], clock)?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
 
     let mut subject_names = ["localhost", "127.0.0.1", "::1"].map(String::from).to_vec();
     subject_names.extend_from_slice(names);
-    let mut server = params("Cloakwork development server", &subject_names)?;
+    let mut server = params("Cloakwork development server", &subject_names, clock)?;
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let mut worker = params("Cloakwork development worker", &["worker".to_owned()])?;
+    let mut worker = params("Cloakwork development worker", &["worker".to_owned()], clock)?;
     worker.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
 
     let mut files = vec![("ca.pem", authority.pem()), ("ca.key", authority.key().serialize_pem())];
@@ -64,10 +65,10 @@ pub fn write(directory: &Path, names: &[String]) -> Result<Vec<PathBuf>, DevCert
     files.into_iter().map(|(name, text)| write_private(&directory.join(name), &text)).collect()
 }
 
-fn params(name: &str, subject_names: &[String]) -> Result<CertificateParams, rcgen::Error> {
+fn params(name: &str, subject_names: &[String], clock: &Clock) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(subject_names)?;
     params.distinguished_name.push(DnType::CommonName, name);
-    let now = SystemTime::now();
+    let now = to_system_time(clock.unix_micros());
     params.not_before = (now - CLOCK_SKEW).into();
     params.not_after = (now + VALIDITY).into();
     params.use_authority_key_identifier_extension = true;
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn files_are_private_and_never_overwritten() {
         let directory = tempfile::tempdir().unwrap();
-        let files = write(directory.path(), &["example.test".to_owned()]).unwrap();
+        let files = write(directory.path(), &["example.test".to_owned()], &Clock::system()).unwrap();
         assert_eq!(files.len(), 6);
         #[cfg(unix)]
         for file in &files {
@@ -99,7 +100,7 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600, "{}", file.display());
         }
         let before = std::fs::read(&files[0]).unwrap();
-        let error = write(directory.path(), &[]).unwrap_err();
+        let error = write(directory.path(), &[], &Clock::system()).unwrap_err();
         assert!(error.to_string().contains("ca.pem"), "{error}");
         assert_eq!(std::fs::read(&files[0]).unwrap(), before);
     }

@@ -22,6 +22,7 @@ mod workers;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cloakwork_clock::Clock;
 use cloakwork_keystore::Keystore;
 use cloakwork_scheduler::{JobId, WorkerId};
 use cloakwork_share::FairShare;
@@ -67,6 +68,8 @@ pub struct Parts {
     pub store: Store,
     /// Blobs.
     pub keystore: Keystore,
+    /// Source of the current time.
+    pub clock: Clock,
     /// Limits.
     pub limits: Arc<Limits>,
     /// Metrics.

@@ -13,7 +13,6 @@ pub mod auth;
 pub mod backend;
 pub mod caller;
 pub mod cli;
-pub mod clock;
 pub mod config;
 pub mod connection;
 pub mod database;

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use cloakwork_clock::Clock;
 use cloakwork_proto::is_loopback;
 use cloakwork_storage::{
     Database, OpenError,
@@ -95,7 +96,7 @@ pub enum RunError {
 /// Runs a server until `shutdown` resolves, then drains it within the grace period that the limits
 /// set.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
-    Server::start(config).await?.run(shutdown).await
+    Server::start(config, Clock::system()).await?.run(shutdown).await
 }
 
 /// Opens the server's database in a data directory. Missing directories and databases are created
@@ -185,8 +186,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the database and the ports, and begins to serve.
-    pub async fn start(config: Config) -> Result<Self, RunError> {
+    /// Opens the database and the ports, and begins to serve. All stored times come from `clock`.
+    pub async fn start(config: Config, clock: Clock) -> Result<Self, RunError> {
         let tls = Tls::load(&config.listen)?;
         if let Some(file) = &config.listen.tls_key {
             warn_if_exposed("listen.tls_key", file);
@@ -218,7 +219,7 @@ impl Server {
         if let Some(tls) = tls {
             admin.spawn(CERTIFICATES, tls.watch());
         }
-        let mut backend = Backend::open(&config, database.clone(), telemetry.clone())
+        let mut backend = Backend::open(&config, clock.clone(), database.clone(), telemetry.clone())
             .await
             .map_err(|error| internal("the stores")(error.into()))?;
         let (health, routes) = standard_routes().map_err(|error| internal("reflection")(error.into()))?;
@@ -228,7 +229,7 @@ impl Server {
         let (stop, stop_worker, door) = <(CancellationToken, CancellationToken, Door)>::default();
         let routes = backend.routes(routes);
         let addresses = Arc::new(Addresses::new(&config.limits));
-        let authenticator = authenticator(&config, &database, addresses.clone());
+        let authenticator = authenticator(&config, clock, &database, addresses.clone());
         let callers = Callers { proxies: Arc::new(config.listen.trusted_proxies.clone()), addresses: Some(addresses) };
         let edge = Edge::new(authenticator, callers, telemetry, routes, &config.limits, stop.clone());
         let mut worker = None;
@@ -356,9 +357,9 @@ async fn end_worker(mut worker: JoinHandle<Result<(), WorkerError>>, grace: Inst
     }
 }
 
-fn authenticator(config: &Config, database: &Database, addresses: Arc<Addresses>) -> Authenticator {
+fn authenticator(config: &Config, clock: Clock, database: &Database, addresses: Arc<Addresses>) -> Authenticator {
     let rules = Rules { anonymous: config.auth.anonymous, worker_mtls: config.auth.worker_mtls };
-    Authenticator::new(rules, TokenStore::new(database.clone()), addresses, &config.limits)
+    Authenticator::new(rules, TokenStore::new(database.clone(), clock), addresses, &config.limits)
 }
 
 /// Maximum size in bytes of a message that needs no token. The message contains only the name of a

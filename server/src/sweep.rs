@@ -2,11 +2,12 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use cloakwork_clock::{Clock, unix_micros_before};
 use cloakwork_keystore::{Holder, Keystore};
 use cloakwork_storage::Error;
 use futures_util::FutureExt as _;
 
-use crate::{clock, jobs::id, keys::KeyUses, limits::Limits, store::Store};
+use crate::{jobs::id, keys::KeyUses, limits::Limits, store::Store};
 
 /// Interval between two rounds.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -23,6 +24,8 @@ pub struct Sweeper {
     pub keystore: Keystore,
     /// Keys that jobs being submitted need.
     pub keys: KeyUses,
+    /// Source of the current time.
+    pub clock: Clock,
     /// Limits.
     pub limits: Arc<Limits>,
 }
@@ -65,7 +68,7 @@ impl Sweeper {
 
     async fn outputs(&self) -> Result<(), String> {
         loop {
-            let expired = self.store.expired_outputs(clock::unix_micros(), ROWS).await.map_err(text)?;
+            let expired = self.store.expired_outputs(self.clock.unix_micros(), ROWS).await.map_err(text)?;
             for job in &expired {
                 self.store.drop_outputs(*job).await.map_err(text)?;
                 self.keystore.unpin(&id::output_holder(*job)).await.map_err(text)?;
@@ -77,8 +80,8 @@ impl Sweeper {
     }
 
     async fn jobs(&self) -> Result<(), String> {
-        let kept = i64::try_from(self.limits.job_record_seconds.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
-        let before = clock::unix_micros().saturating_sub(kept);
+        let kept = Duration::from_secs(self.limits.job_record_seconds);
+        let before = unix_micros_before(self.clock.unix_micros(), kept);
         while self.store.forget_jobs(before, ROWS).await.map_err(text)? == u64::from(ROWS) {}
         for (tenant, mut beyond) in self.store.too_many_ended(self.limits.tenant_ended_jobs).await.map_err(text)? {
             while beyond > 0 {

@@ -17,8 +17,8 @@ pub(crate) struct BlobRow {
     pub(crate) digest: Digest,
     pub(crate) content: Content,
     pub(crate) damaged: bool,
-    pub(crate) created_ms: i64,
-    pub(crate) touched_ms: i64,
+    pub(crate) created_micros: i64,
+    pub(crate) touched_micros: i64,
 }
 
 /// Finds the blob, damaged or not. A digest of another size names another blob, which does not
@@ -89,13 +89,13 @@ pub(crate) async fn insert(
     tenant: &TenantId,
     digest: &Digest,
     content: &Content,
-    now_ms: i64,
-    keep_until_ms: i64,
+    now_micros: i64,
+    keep_until_micros: i64,
 ) -> Result<(), Error> {
     let is_key = verify::is_key(content.kind);
     sql.query(
         "INSERT INTO blobs (tenant, digest, size_bytes, kind, set_id, key_id, count, degree_max, noise_level_max,
-            is_key, damaged, created_ms, touched_ms, keep_until_ms, dimensions)
+            is_key, damaged, created_micros, touched_micros, keep_until_micros, dimensions)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $11, $12, $13)",
     )
     .bind(tenant.as_str())
@@ -108,8 +108,8 @@ pub(crate) async fn insert(
     .bind(content.degree_max)
     .bind(content.noise_level_max)
     .bind(is_key)
-    .bind(now_ms)
-    .bind(keep_until_ms)
+    .bind(now_micros)
+    .bind(keep_until_micros)
     .bind(content.dimensions.map(u32::to_le_bytes).concat())
     .execute()
     .await?;
@@ -132,45 +132,52 @@ pub(crate) async fn remove(
     account(sql, tenant, -to_sql(digest.size_bytes), is_key).await
 }
 
-/// Marks a blob as used now and undamaged, and keeps it from eviction until `keep_until_ms`.
+/// Marks a blob as used now and undamaged, and keeps it from eviction until `keep_until_micros`.
 pub(crate) async fn renew(
     sql: &mut Connection,
     tenant: &TenantId,
     digest: &Digest,
-    now_ms: i64,
-    keep_until_ms: i64,
+    now_micros: i64,
+    keep_until_micros: i64,
 ) -> Result<(), Error> {
-    sql.query("UPDATE blobs SET touched_ms = $3, keep_until_ms = $4, damaged = 0 WHERE tenant = $1 AND digest = $2")
-        .bind(tenant.as_str())
-        .bind(&digest.blake3[..])
-        .bind(now_ms)
-        .bind(keep_until_ms)
-        .execute()
-        .await?;
+    sql.query(
+        "UPDATE blobs SET touched_micros = $3, keep_until_micros = $4, damaged = 0 WHERE tenant = $1 AND digest = $2",
+    )
+    .bind(tenant.as_str())
+    .bind(&digest.blake3[..])
+    .bind(now_micros)
+    .bind(keep_until_micros)
+    .execute()
+    .await?;
     Ok(())
 }
 
 /// Adds to a batch that an undamaged blob is used now, and kept from eviction until
-/// `keep_until_ms`.
-pub(crate) fn keep(batch: &mut Batch, tenant: &TenantId, digest: &Digest, now_ms: i64, keep_until_ms: i64) {
+/// `keep_until_micros`.
+pub(crate) fn keep(batch: &mut Batch, tenant: &TenantId, digest: &Digest, now_micros: i64, keep_until_micros: i64) {
     batch
         .push(
-            "UPDATE blobs SET touched_ms = $3, keep_until_ms = $4
+            "UPDATE blobs SET touched_micros = $3, keep_until_micros = $4
              WHERE tenant = $1 AND digest = $2 AND size_bytes = $5 AND damaged = 0",
         )
         .bind(tenant.as_str())
         .bind(&digest.blake3[..])
-        .bind(now_ms)
-        .bind(keep_until_ms)
+        .bind(now_micros)
+        .bind(keep_until_micros)
         .bind(to_sql(digest.size_bytes));
 }
 
 /// Marks a blob as used now.
-pub(crate) async fn touch(sql: &mut Connection, tenant: &TenantId, digest: &Digest, now_ms: i64) -> Result<(), Error> {
-    sql.query("UPDATE blobs SET touched_ms = $3 WHERE tenant = $1 AND digest = $2")
+pub(crate) async fn touch(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    digest: &Digest,
+    now_micros: i64,
+) -> Result<(), Error> {
+    sql.query("UPDATE blobs SET touched_micros = $3 WHERE tenant = $1 AND digest = $2")
         .bind(tenant.as_str())
         .bind(&digest.blake3[..])
-        .bind(now_ms)
+        .bind(now_micros)
         .execute()
         .await?;
     Ok(())
@@ -200,14 +207,14 @@ pub(crate) async fn ciphertext_bytes(sql: &mut Connection) -> Result<u64, Error>
 
 /// Bytes of unpinned ciphertexts, by tenant. The query scans the blobs, so callers first check that
 /// the cheap sum exceeds the limit.
-pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_ms: i64) -> Result<BTreeMap<TenantId, u64>, Error> {
+pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_micros: i64) -> Result<BTreeMap<TenantId, u64>, Error> {
     let rows = sql
         .query(
             "SELECT tenant, CAST(SUM(size_bytes) AS BIGINT) AS bytes FROM blobs WHERE is_key = 0 AND NOT EXISTS (
             SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
-            AND (pins.until_ms IS NULL OR pins.until_ms > $1)) GROUP BY tenant",
+            AND (pins.until_micros IS NULL OR pins.until_micros > $1)) GROUP BY tenant",
         )
-        .bind(now_ms)
+        .bind(now_micros)
         .all()
         .await?;
     rows.iter().map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("bytes")?)))).collect()
@@ -218,19 +225,19 @@ pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_ms: i64) -> Result<
 pub(crate) async fn evictable(
     sql: &mut Connection,
     tenant: &TenantId,
-    now_ms: i64,
+    now_micros: i64,
     kept: bool,
     most: u32,
 ) -> Result<Vec<Digest>, Error> {
     let rows = sql
         .query(
-            "SELECT digest, size_bytes FROM blobs WHERE tenant = $1 AND is_key = 0 AND (keep_until_ms > $2) = $3
+            "SELECT digest, size_bytes FROM blobs WHERE tenant = $1 AND is_key = 0 AND (keep_until_micros > $2) = $3
          AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
-            AND (pins.until_ms IS NULL OR pins.until_ms > $2))
-         ORDER BY touched_ms LIMIT $4",
+            AND (pins.until_micros IS NULL OR pins.until_micros > $2))
+         ORDER BY touched_micros LIMIT $4",
         )
         .bind(tenant.as_str())
-        .bind(now_ms)
+        .bind(now_micros)
         .bind(kept)
         .bind(most)
         .all()
@@ -267,8 +274,8 @@ fn read(row: &Row) -> Result<BlobRow, Error> {
             noise_level_max: row.small("noise_level_max")?,
         },
         damaged: row.flag("damaged")?,
-        created_ms: row.int("created_ms")?,
-        touched_ms: row.int("touched_ms")?,
+        created_micros: row.int("created_micros")?,
+        touched_micros: row.int("touched_micros")?,
     })
 }
 

@@ -11,7 +11,7 @@ use crate::{Digest, Error, TenantId};
 pub(crate) struct KeyRow {
     pub(crate) key_id: KeyId,
     pub(crate) deleting: bool,
-    pub(crate) created_ms: i64,
+    pub(crate) created_micros: i64,
 }
 
 /// Finds the tenant's key of this id.
@@ -51,11 +51,11 @@ pub(crate) async fn count(sql: &mut Connection, tenant: &TenantId) -> Result<u64
 }
 
 /// Adds a key without parts.
-pub(crate) async fn insert(sql: &mut Connection, tenant: &TenantId, key: KeyId, now_ms: i64) -> Result<(), Error> {
-    sql.query("INSERT INTO keys (tenant, key_id, deleting, created_ms) VALUES ($1, $2, 0, $3)")
+pub(crate) async fn insert(sql: &mut Connection, tenant: &TenantId, key: KeyId, now_micros: i64) -> Result<(), Error> {
+    sql.query("INSERT INTO keys (tenant, key_id, deleting, created_micros) VALUES ($1, $2, 0, $3)")
         .bind(tenant.as_str())
         .bind(&key.0[..])
-        .bind(now_ms)
+        .bind(now_micros)
         .execute()
         .await?;
     Ok(())
@@ -122,6 +122,6 @@ fn read(row: &Row) -> Result<KeyRow, Error> {
     Ok(KeyRow {
         key_id: KeyId(row.array("key_id")?),
         deleting: row.flag("deleting")?,
-        created_ms: row.int("created_ms")?,
+        created_micros: row.int("created_micros")?,
     })
 }

@@ -5,8 +5,8 @@ use cloakwork_storage::Batch;
 use super::Connection;
 use crate::{Digest, Error, Holder, TenantId};
 
-const PUT: &str = "INSERT INTO pins (tenant, digest, holder, until_ms) VALUES ($1, $2, $3, $4)
-     ON CONFLICT (tenant, digest, holder) DO UPDATE SET until_ms = $4";
+const PUT: &str = "INSERT INTO pins (tenant, digest, holder, until_micros) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (tenant, digest, holder) DO UPDATE SET until_micros = $4";
 const RELEASE: &str = "DELETE FROM pins WHERE holder = $1";
 
 /// Adds a pin, or changes the expiry of an existing pin.
@@ -15,15 +15,21 @@ pub(crate) async fn put(
     tenant: &TenantId,
     digest: &Digest,
     holder: &Holder,
-    until_ms: Option<i64>,
+    until_micros: Option<i64>,
 ) -> Result<(), Error> {
-    sql.query(PUT).bind(tenant.as_str()).bind(&digest.blake3[..]).bind(&holder[..]).bind(until_ms).execute().await?;
+    sql.query(PUT)
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .bind(&holder[..])
+        .bind(until_micros)
+        .execute()
+        .await?;
     Ok(())
 }
 
 /// Does the same as a part of a batch.
-pub(crate) fn add(batch: &mut Batch, tenant: &str, blake3: &[u8; 32], holder: &Holder, until_ms: Option<i64>) {
-    batch.push(PUT).bind(tenant).bind(*blake3).bind(*holder).bind(until_ms);
+pub(crate) fn add(batch: &mut Batch, tenant: &str, blake3: &[u8; 32], holder: &Holder, until_micros: Option<i64>) {
+    batch.push(PUT).bind(tenant).bind(*blake3).bind(*holder).bind(until_micros);
 }
 
 /// Whether any holder pins the blob.
@@ -31,13 +37,16 @@ pub(crate) async fn pinned(
     sql: &mut Connection,
     tenant: &TenantId,
     digest: &Digest,
-    now_ms: i64,
+    now_micros: i64,
 ) -> Result<bool, Error> {
     let found = sql
-        .query("SELECT 1 FROM pins WHERE tenant = $1 AND digest = $2 AND (until_ms IS NULL OR until_ms > $3) LIMIT 1")
+        .query(
+            "SELECT 1 FROM pins WHERE tenant = $1 AND digest = $2
+             AND (until_micros IS NULL OR until_micros > $3) LIMIT 1",
+        )
         .bind(tenant.as_str())
         .bind(&digest.blake3[..])
-        .bind(now_ms)
+        .bind(now_micros)
         .optional()
         .await?;
     Ok(found.is_some())
@@ -67,13 +76,13 @@ pub(crate) async fn holders(sql: &mut Connection) -> Result<Vec<Vec<u8>>, Error>
 }
 
 /// Removes at most `most` expired pins, and returns the number removed.
-pub(crate) async fn expire(sql: &mut Connection, now_ms: i64, most: u32) -> Result<u64, Error> {
+pub(crate) async fn expire(sql: &mut Connection, now_micros: i64, most: u32) -> Result<u64, Error> {
     let expired = sql
         .query(
             "DELETE FROM pins WHERE (tenant, digest, holder) IN (
-            SELECT tenant, digest, holder FROM pins WHERE until_ms <= $1 LIMIT $2)",
+            SELECT tenant, digest, holder FROM pins WHERE until_micros <= $1 LIMIT $2)",
         )
-        .bind(now_ms)
+        .bind(now_micros)
         .bind(most)
         .execute()
         .await?;

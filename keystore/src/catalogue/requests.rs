@@ -12,18 +12,18 @@ pub(crate) async fn claim(
     tenant: &TenantId,
     id: &RequestId,
     content: &blake3::Hash,
-    now_ms: i64,
+    now_micros: i64,
     most: u32,
 ) -> Result<(), Error> {
     let inserted = sql
         .query(
-            "INSERT INTO requests (tenant, request_id, content, created_ms) VALUES ($1, $2, $3, $4)
+            "INSERT INTO requests (tenant, request_id, content, created_micros) VALUES ($1, $2, $3, $4)
          ON CONFLICT (tenant, request_id) DO NOTHING",
         )
         .bind(tenant.as_str())
         .bind(&id[..])
         .bind(&content.as_bytes()[..])
-        .bind(now_ms)
+        .bind(now_micros)
         .execute()
         .await?;
     if inserted > 0 {
@@ -43,7 +43,7 @@ pub(crate) async fn claim(
 async fn forget_oldest(sql: &mut Connection, tenant: &TenantId, most: u32) -> Result<(), Error> {
     sql.query(
         "DELETE FROM requests WHERE (tenant, request_id) IN (
-            SELECT tenant, request_id FROM requests WHERE tenant = $1 ORDER BY created_ms
+            SELECT tenant, request_id FROM requests WHERE tenant = $1 ORDER BY created_micros
             LIMIT (SELECT CASE WHEN requests <= $2 THEN 0 WHEN requests - $2 < 256 THEN requests - $2 ELSE 256 END
                 FROM request_counts WHERE tenant = $1))",
     )
@@ -55,13 +55,13 @@ async fn forget_oldest(sql: &mut Connection, tenant: &TenantId, most: u32) -> Re
 }
 
 /// Forgets at most `most` ids from before a time, and returns the number forgotten.
-pub(crate) async fn forget(sql: &mut Connection, before_ms: i64, most: u32) -> Result<u64, Error> {
+pub(crate) async fn forget(sql: &mut Connection, before_micros: i64, most: u32) -> Result<u64, Error> {
     let forgotten = sql
         .query(
             "DELETE FROM requests WHERE (tenant, request_id) IN (
-            SELECT tenant, request_id FROM requests WHERE created_ms < $1 LIMIT $2)",
+            SELECT tenant, request_id FROM requests WHERE created_micros < $1 LIMIT $2)",
         )
-        .bind(before_ms)
+        .bind(before_micros)
         .bind(most)
         .execute()
         .await?;

@@ -21,6 +21,11 @@ pub const SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/0004_dimensions.sql"),
         },
         Migration { version: 5, name: "results", sqlite: include_str!("../../migrations/sqlite/0005_results.sql") },
+        Migration {
+            version: 6,
+            name: "microseconds",
+            sqlite: include_str!("../../migrations/sqlite/0006_microseconds.sql"),
+        },
     ],
 };
 

@@ -15,7 +15,7 @@ pub(crate) struct UploadRow {
     /// Whether a worker hands in a job's result through this upload. The tenant's clients neither
     /// see nor abort uploads of results.
     pub(crate) result: bool,
-    pub(crate) expires_ms: i64,
+    pub(crate) expires_micros: i64,
 }
 
 /// Finds the tenant's upload of this id.
@@ -33,9 +33,9 @@ pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, id: &UploadId)
 /// result stays an upload of a result, because a client must not abort a worker's result.
 pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), Error> {
     sql.query(
-        "INSERT INTO uploads (id, tenant, digest, size_bytes, complete, expires_ms, result)
+        "INSERT INTO uploads (id, tenant, digest, size_bytes, complete, expires_micros, result)
          VALUES ($1, $2, $3, $4, $5, $6, $7)
-         ON CONFLICT (id) DO UPDATE SET complete = $5, expires_ms = $6,
+         ON CONFLICT (id) DO UPDATE SET complete = $5, expires_micros = $6,
             result = CASE WHEN uploads.complete = 0 AND uploads.result = 1 THEN 1 ELSE $7 END",
     )
     .bind(upload.id.as_str())
@@ -43,7 +43,7 @@ pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), 
     .bind(&upload.digest.blake3[..])
     .bind(to_sql(upload.digest.size_bytes))
     .bind(upload.complete)
-    .bind(upload.expires_ms)
+    .bind(upload.expires_micros)
     .bind(upload.result)
     .execute()
     .await?;
@@ -90,21 +90,21 @@ pub(crate) async fn remove(sql: &mut Connection, id: &UploadId) -> Result<(), Er
 }
 
 /// Removes an upload if it has expired, and returns whether a row was removed.
-pub(crate) async fn remove_expired(sql: &mut Connection, id: &UploadId, now_ms: i64) -> Result<bool, Error> {
+pub(crate) async fn remove_expired(sql: &mut Connection, id: &UploadId, now_micros: i64) -> Result<bool, Error> {
     let removed = sql
-        .query("DELETE FROM uploads WHERE id = $1 AND expires_ms <= $2")
+        .query("DELETE FROM uploads WHERE id = $1 AND expires_micros <= $2")
         .bind(id.as_str())
-        .bind(now_ms)
+        .bind(now_micros)
         .execute()
         .await?;
     Ok(removed > 0)
 }
 
 /// Extends the expiry of an open upload that had a writer until now.
-pub(crate) async fn renew(sql: &mut Connection, id: &UploadId, expires_ms: i64) -> Result<(), Error> {
-    sql.query("UPDATE uploads SET expires_ms = $2 WHERE id = $1 AND complete = 0")
+pub(crate) async fn renew(sql: &mut Connection, id: &UploadId, expires_micros: i64) -> Result<(), Error> {
+    sql.query("UPDATE uploads SET expires_micros = $2 WHERE id = $1 AND complete = 0")
         .bind(id.as_str())
-        .bind(expires_ms)
+        .bind(expires_micros)
         .execute()
         .await?;
     Ok(())
@@ -144,32 +144,32 @@ pub(crate) async fn largest(sql: &mut Connection) -> Result<Option<(TenantId, u6
     row.map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("uploads")?)))).transpose()
 }
 
-/// The tenant's open uploads that expire by `until_ms`, earliest first. `results` includes uploads
-/// of results.
+/// The tenant's open uploads that expire by `until_micros`, earliest first. `results` includes
+/// uploads of results.
 pub(crate) async fn silent(
     sql: &mut Connection,
     tenant: &TenantId,
     results: bool,
-    until_ms: i64,
+    until_micros: i64,
 ) -> Result<Vec<UploadRow>, Error> {
     let rows = sql
         .query(
-            "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result <= $2 AND expires_ms <= $3
-         ORDER BY expires_ms",
+            "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result <= $2 AND expires_micros <= $3
+         ORDER BY expires_micros",
         )
         .bind(tenant.as_str())
         .bind(results)
-        .bind(until_ms)
+        .bind(until_micros)
         .all()
         .await?;
     rows.iter().map(read).collect()
 }
 
 /// At most `most` expired uploads, open or complete, earliest first.
-pub(crate) async fn expired(sql: &mut Connection, now_ms: i64, most: u32) -> Result<Vec<UploadRow>, Error> {
+pub(crate) async fn expired(sql: &mut Connection, now_micros: i64, most: u32) -> Result<Vec<UploadRow>, Error> {
     let rows = sql
-        .query("SELECT * FROM uploads WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2")
-        .bind(now_ms)
+        .query("SELECT * FROM uploads WHERE expires_micros <= $1 ORDER BY expires_micros LIMIT $2")
+        .bind(now_micros)
         .bind(most)
         .all()
         .await?;
@@ -183,6 +183,6 @@ fn read(row: &Row) -> Result<UploadRow, Error> {
         digest: Digest { blake3: row.array("digest")?, size_bytes: from_sql(row.int("size_bytes")?) },
         complete: row.flag("complete")?,
         result: row.flag("result")?,
-        expires_ms: row.int("expires_ms")?,
+        expires_micros: row.int("expires_micros")?,
     })
 }

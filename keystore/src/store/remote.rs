@@ -1,6 +1,6 @@
 //! Blobs in an S3-compatible store.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use bytes::BytesMut;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
@@ -92,13 +92,13 @@ impl RemoteStore {
         }
     }
 
-    pub(crate) async fn names(&self, orphan_age: Duration) -> Result<Vec<String>, Error> {
+    pub(crate) async fn names(&self, orphaned_micros: i64) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         let mut objects = self.objects.list(Some(&self.prefix));
         while let Some(object) = objects.next().await.transpose()? {
             // Another replica may be about to catalogue a young object.
-            let age = std::time::SystemTime::now().duration_since(object.last_modified.into()).unwrap_or_default();
-            if let Some(rest) = object.location.prefix_match(&self.prefix).filter(|_| age >= orphan_age) {
+            let is_old = object.last_modified.timestamp_micros() <= orphaned_micros;
+            if let Some(rest) = object.location.prefix_match(&self.prefix).filter(|_| is_old) {
                 names.push(rest.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"));
             }
         }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use cloakwork_clock::unix_micros_after;
+
 use super::{Purpose, registry::Turn};
 use crate::{
     Error, Keystore, TenantId, UploadId,
@@ -10,7 +12,6 @@ use crate::{
         Connection,
         uploads::{self, UploadRow},
     },
-    clock,
     store::remove_if_there,
 };
 
@@ -29,7 +30,7 @@ impl Keystore {
         tenant: &TenantId,
         purpose: Purpose,
         bytes: u64,
-        now_ms: i64,
+        now_micros: i64,
     ) -> Result<Vec<GivenUp>, Error> {
         let mut given_up = Vec::new();
         loop {
@@ -38,7 +39,7 @@ impl Keystore {
             };
             // A result takes no place, so giving up its upload would free none.
             let results = matches!(refusal, Error::QuotaExceeded { .. });
-            given_up.push(self.give_up(sql, &giver, results, now_ms).await?.ok_or(refusal)?);
+            given_up.push(self.give_up(sql, &giver, results, now_micros).await?.ok_or(refusal)?);
         }
     }
 
@@ -92,12 +93,12 @@ impl Keystore {
         sql: &mut Connection,
         giver: &TenantId,
         results: bool,
-        now_ms: i64,
+        now_micros: i64,
     ) -> Result<Option<GivenUp>, Error> {
         // An upload expires `upload_expiry` after the last time that a writer began or stopped
         // sending.
-        let silent_ms = clock::after(now_ms, self.limits().upload_expiry.saturating_sub(SILENT));
-        let silent = uploads::silent(sql, giver, results, silent_ms).await?;
+        let silent_micros = unix_micros_after(now_micros, self.limits().upload_expiry.saturating_sub(SILENT));
+        let silent = uploads::silent(sql, giver, results, silent_micros).await?;
         for upload in silent {
             if let Some(turn) = self.registry().try_take_turn(&upload.id) {
                 uploads::remove(sql, &upload.id).await?;

@@ -6,15 +6,16 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
+use cloakwork_clock::{Clock, ManualClock, unix_micros_after};
 use cloakwork_keystore::{
-    BlobInfo, Clock, Digest, Error, Keystore, Limits, Options, RequestId, S3Options, SCHEMA, StoreOptions, TenantId,
+    BlobInfo, Digest, Error, Keystore, Limits, Options, RequestId, S3Options, SCHEMA, StoreOptions, TenantId,
     UploadInfo,
 };
-use cloakwork_storage::Database;
+use cloakwork_storage::{Database, Schema};
 use futures_util::TryStreamExt;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -35,7 +36,7 @@ pub(crate) struct Home {
     bytes_at: PathBuf,
     pub(crate) limits: Limits,
     pub(crate) allow_weak_sets: bool,
-    ahead_s: Arc<AtomicU64>,
+    time: ManualClock,
     requests: AtomicU64,
     gate: Gate,
     /// The database of the keystore that was opened last.
@@ -82,7 +83,7 @@ impl S3Access for Gate {
 
 /// Opens the database of a home at `root`.
 pub(crate) async fn database(root: &Path) -> Database {
-    Database::open(&root.join("catalogue.db"), &[SCHEMA], 4).await.expect("it opens")
+    Database::open(&root.join(DATABASE), &[SCHEMA], 4).await.expect("it opens")
 }
 
 impl Home {
@@ -136,9 +137,10 @@ impl Home {
 
     fn new(directory: tempfile::TempDir, store: StoreOptions, bytes_at: PathBuf) -> Self {
         let limits = limits();
-        let ahead_s = Arc::default();
+        // A day later than the S3 server, so that objects are old enough to be orphans.
+        let time = ManualClock::at(unix_micros_after(Clock::system().unix_micros(), DAY));
         let (requests, gate, opened) = (AtomicU64::new(1), Gate::default(), Mutex::default());
-        Self { directory, store, bytes_at, limits, allow_weak_sets: true, ahead_s, requests, gate, opened }
+        Self { directory, store, bytes_at, limits, allow_weak_sets: true, time, requests, gate, opened }
     }
 
     pub(crate) async fn open(&self) -> Keystore {
@@ -156,6 +158,15 @@ impl Home {
         database(self.directory.path()).await
     }
 
+    /// Opens the home's database as a program that has this schema.
+    pub(crate) async fn database_of(&self, schema: Schema) -> Database {
+        Database::open(&self.database_path(), &[schema], 4).await.expect("it opens")
+    }
+
+    pub(crate) fn database_path(&self) -> PathBuf {
+        self.directory.path().join(DATABASE)
+    }
+
     /// The database of the keystore that was opened last.
     pub(crate) fn opened(&self) -> Database {
         self.opened.lock().expect("no panic").clone().expect("an open database")
@@ -167,19 +178,23 @@ impl Home {
     }
 
     pub(crate) fn options(&self, root: &Path) -> Options {
-        let ahead_s = self.ahead_s.clone();
         Options {
             staging: root.join("staging"),
             store: self.store.clone(),
             allow_weak_sets: self.allow_weak_sets,
             limits: self.limits.clone(),
-            clock: Clock::from_fn(move || SystemTime::now() + Duration::from_secs(ahead_s.load(Ordering::SeqCst))),
+            clock: self.time.clock(),
         }
     }
 
-    /// Advances the clock by `time` and at most one more second.
+    /// Lets this time pass on the clock of the keystore, which otherwise stands still.
     pub(crate) fn wait(&self, time: Duration) {
-        self.ahead_s.fetch_add(time.as_secs() + 1, Ordering::SeqCst);
+        self.time.advance(time);
+    }
+
+    /// The Unix time after this span from now, in microseconds.
+    pub(crate) fn after(&self, span: Duration) -> i64 {
+        unix_micros_after(self.time.clock().unix_micros(), span)
     }
 
     /// A fresh request id.
@@ -273,11 +288,11 @@ fn limits() -> Limits {
         parts_per_key: 64,
         page_entries: 100,
         digests_per_call: 4096,
-        upload_expiry: Duration::from_secs(24 * 3600),
+        upload_expiry: DAY,
         keep: Duration::from_secs(3600),
-        request_memory: Duration::from_secs(24 * 3600),
+        request_memory: DAY,
         request_ids_per_tenant: 1000,
-        orphan_age: Duration::from_secs(24 * 3600),
+        orphan_age: DAY,
     }
 }
 
@@ -304,6 +319,8 @@ fn files_below(path: &Path) -> Vec<PathBuf> {
     found
 }
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const DATABASE: &str = "catalogue.db";
 const BUCKET: &str = "bucket";
 const ACCESS: &str = "access";
 const SECRET: &str = "secret";

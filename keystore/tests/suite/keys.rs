@@ -150,7 +150,7 @@ async fn a_deleted_key_is_purged_after_its_last_job() {
     let blobs = [bootstrap_key(toy(), KEY, 1), key_switch_key(toy(), KEY, 1)];
     let digests = upload_all(&home, &keystore, &blobs).await;
     keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
-    let job = Pin { holder: [1; 16], until: None };
+    let job = Pin { holder: [1; 16], until_micros: None };
     keystore.pin(&tenant(), &digests, &job).await.expect("there");
     assert_eq!(keystore.purge_key(&tenant(), KEY).await, Err(Error::KeyInUse { key_id: KEY }), "not deleted");
     assert_eq!(keystore.delete_key(&tenant(), KEY).await.expect("there").state, KeyState::Deleting);

@@ -1,6 +1,6 @@
 //! Limits: quota, numbers of uploads, eviction, and protection from eviction.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use cloakwork_keystore::{Digest, Error, Pin, release_pins};
 use cloakwork_storage::{Batch, Survival};
@@ -15,7 +15,7 @@ on_both_stores!(pinned_blobs_stay_and_the_oldest_unpinned_blob_is_evicted);
 const JOB: [u8; 16] = [1; 16];
 
 fn pin(holder: [u8; 16]) -> Pin {
-    Pin { holder, until: None }
+    Pin { holder, until_micros: None }
 }
 
 async fn pinned_blobs_stay_and_the_oldest_unpinned_blob_is_evicted(mut home: Home) {
@@ -66,10 +66,10 @@ async fn pins_survive_a_restart_and_expire() {
     assert_eq!(keystore.pin(&other_tenant(), &[digest], &pin(JOB)).await, Err(Error::BlobNotFound { digest }));
     keystore.pin(&tenant(), &[digest], &pin(JOB)).await.expect("there");
     keystore.pin(&tenant(), &[digest], &pin([2; 16])).await.expect("there");
-    let until = Some(SystemTime::now() + Duration::from_secs(1000));
-    keystore.pin(&tenant(), &[other], &Pin { holder: [3; 16], until }).await.expect("there");
+    let until_micros = Some(home.after(Duration::from_secs(1000)));
+    keystore.pin(&tenant(), &[other], &Pin { holder: [3; 16], until_micros }).await.expect("there");
     let keystore = home.open().await;
-    keystore.pin(&tenant(), &[other], &Pin { holder: [4; 16], until }).await.expect("there");
+    keystore.pin(&tenant(), &[other], &Pin { holder: [4; 16], until_micros }).await.expect("there");
     // Only the second job is still alive, and the third holder's pin lasts until its expiry.
     keystore.retain_holders(&[[2; 16], [3; 16]]).await.expect("released");
     assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").kind(), "BlobInUse");
@@ -80,8 +80,8 @@ async fn pins_survive_a_restart_and_expire() {
     keystore.delete(&tenant(), &other).await.expect("free");
     // Pins of holders that are not retained are released, with or without an expiry.
     let third = home.upload(&keystore, &list(5, 3)).await.expect("well formed").digest;
-    let until = Some(SystemTime::now() + Duration::from_secs(100_000));
-    keystore.pin(&tenant(), &[third], &Pin { holder: [5; 16], until }).await.expect("there");
+    let until_micros = Some(home.after(Duration::from_secs(100_000)));
+    keystore.pin(&tenant(), &[third], &Pin { holder: [5; 16], until_micros }).await.expect("there");
     keystore.pin(&tenant(), &[third], &pin([6; 16])).await.expect("there");
     keystore.retain_holders(&[[5; 16]]).await.expect("released");
     assert_eq!(keystore.delete(&tenant(), &third).await.expect_err("pinned").kind(), "BlobInUse");
@@ -286,6 +286,7 @@ async fn idle_uploads_make_room_after_ten_minutes() {
         home.begin(&keystore, &digests[1]).await.expect("second"),
         home.begin(&keystore, &digests[2]).await.expect("third"),
     ];
+    home.wait(Duration::from_secs(1));
     // The first upload is being sent, however slowly; the second has some bytes.
     let writing = keystore.append(&tenant(), &begun[0].id, 0).await.expect("a seat");
     let mut second = keystore.append(&tenant(), &begun[1].id, 0).await.expect("a seat");
@@ -381,6 +382,10 @@ async fn the_latest_request_ids_of_a_tenant_are_remembered() {
     keystore.begin_upload_once(&tenant(), &digests[1]).await.expect("begun");
     assert_eq!(keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await, Err(Error::RequestIdReused));
     home.wait(home.limits.request_memory);
+    keystore.sweep().await.expect("swept");
+    let reused = keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await;
+    assert_eq!(reused, Err(Error::RequestIdReused), "remembered for the whole time");
+    home.wait(Duration::from_micros(1));
     keystore.sweep().await.expect("swept");
     keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await.expect("all are forgotten by then");
 }

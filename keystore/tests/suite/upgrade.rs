@@ -13,9 +13,12 @@ use cloakwork_storage::{Connection, Database, OpenError, Row, Rows, Schema};
 
 use crate::home::{Home, other_tenant, tenant};
 
+/// The last version of the catalogue that had a file of its own.
+const APART_VERSION_MAX: i64 = 5;
+
 /// The catalogue as it was in a file of its own.
 fn file_schema() -> Schema {
-    SCHEMA.in_ledger("_sqlx_migrations")
+    SCHEMA.at(APART_VERSION_MAX).in_ledger("_sqlx_migrations")
 }
 
 fn rows_file(version: i64) -> Option<PathBuf> {
@@ -57,7 +60,7 @@ async fn count(sql: &mut Connection, table: &str) -> i64 {
 
 #[tokio::test]
 async fn a_catalogue_file_of_every_earlier_version_moves_into_the_database_with_its_rows() {
-    for version in 1..=SCHEMA.version() {
+    for version in 1..=APART_VERSION_MAX {
         let home = Home::local();
         let file = fill(home.root(), version).await;
         let database = home.database().await;
@@ -80,12 +83,49 @@ async fn a_catalogue_file_of_every_earlier_version_moves_into_the_database_with_
     }
 }
 
+/// A catalogue that is in the database already, with an end that is out of range as microseconds.
+#[tokio::test]
+async fn times_in_milliseconds_become_microseconds_in_place() {
+    let home = Home::local();
+    let database = home.database_of(SCHEMA.at(5)).await;
+    let mut write = database.write(Rows::All).await.expect("a turn");
+    write.script(std::fs::read_to_string(rows_file(1).expect("rows")).expect("a file")).await.expect("rows");
+    let endless = "INSERT INTO pins (tenant, digest, holder, until_ms) SELECT tenant, digest, X'C1', $1 FROM pins";
+    write.query(endless).bind(i64::MAX - 1).execute().await.expect("a pin");
+    write.commit().await.expect("committed");
+    database.close().await;
+
+    let database = home.database().await;
+    everything_is_there(&home.open_on(&database).await).await;
+    let mut reader = database.read().await.expect("a reader");
+    let micros = |second: i64| 1_700_000_000_000_000 + second * 1_000_000;
+    for (query, expected) in [
+        ("SELECT created_micros AS at FROM blobs ORDER BY digest", [micros(0), micros(1), micros(2), micros(5)]),
+        ("SELECT touched_micros AS at FROM blobs ORDER BY digest", [micros(0), micros(1), micros(3), micros(5)]),
+        ("SELECT keep_until_micros AS at FROM blobs ORDER BY digest", [micros(0), micros(1), micros(4), micros(5)]),
+    ] {
+        let found = all(&mut reader, query.to_owned()).await;
+        assert_eq!(found.iter().map(|row| row.int("at").expect("a time")).collect::<Vec<_>>(), expected, "{query}");
+    }
+    let requests = all(&mut reader, "SELECT created_micros AS at FROM requests".to_owned()).await;
+    assert_eq!(requests[0].int("at"), Ok(micros(6)));
+    let pins = all(&mut reader, "SELECT until_micros AS at FROM pins ORDER BY until_micros".to_owned()).await;
+    let ends: Vec<_> = pins.iter().map(|row| row.int_or_null("at").expect("a whole number")).collect();
+    assert_eq!(ends, [None, Some(9_223_372_036_854_775_000)]);
+    let left = "SELECT sql AS text FROM sqlite_master WHERE sql LIKE '%\\_ms%' ESCAPE '\\'";
+    assert!(all(&mut reader, left.to_owned()).await.is_empty(), "an index, a trigger or a table has the old unit");
+    drop(reader);
+    database.close().await;
+    let error = Database::open(&home.database_path(), &[SCHEMA.at(5)], 1).await.expect_err("an older program");
+    assert!(matches!(error, OpenError::Newer { got: 6, known: 5 }), "{error:?}");
+}
+
 /// After a crash between the commit and the renaming, the rows must not move again: rows that were
 /// deleted since would come back.
 #[tokio::test]
 async fn the_rows_of_a_catalogue_file_move_once() {
     let home = Home::local();
-    let file = fill(home.root(), SCHEMA.version()).await;
+    let file = fill(home.root(), APART_VERSION_MAX).await;
     let moved = file.with_added_extension("moved");
     let database = home.database().await;
     assert!(absorb(&database, &file).await.expect("moved"));
@@ -109,7 +149,7 @@ async fn the_rows_of_a_catalogue_file_move_once() {
 #[tokio::test]
 async fn a_catalogue_file_behind_a_link_is_refused() {
     let home = Home::local();
-    let file = fill(home.root(), SCHEMA.version()).await;
+    let file = fill(home.root(), APART_VERSION_MAX).await;
     let (elsewhere, link) = (home.root().join("elsewhere"), home.root().join("keystore.db"));
     std::fs::rename(&file, &elsewhere).expect("moved");
     std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
@@ -125,7 +165,7 @@ async fn a_catalogue_file_behind_a_link_is_refused() {
 #[tokio::test]
 async fn a_move_that_fails_changes_nothing() {
     let home = Home::local();
-    let file = fill(home.root(), SCHEMA.version()).await;
+    let file = fill(home.root(), APART_VERSION_MAX).await;
     let database = home.database().await;
     let mut write = database.write(Rows::All).await.expect("a turn");
     write
@@ -157,12 +197,15 @@ async fn everything_is_there(keystore: &Keystore) {
     assert!(keystore.list_keys(&other_tenant(), None, 0).await.expect("keys").keys.is_empty());
     let list = keystore.blob(&tenant(), &Digest { blake3: [0x33; 32], size_bytes: 30 }).await.expect("a list");
     assert_eq!((list.count, list.degree_max, list.noise_level_max), (7, 15, 2));
+    // Stored as milliseconds before version 6.
+    assert_eq!((list.created_micros, key.created_micros), (1_700_000_002_000_000, 1_700_000_007_000_000));
     let damaged = Digest { blake3: [0x44; 32], size_bytes: 4 };
     let refused = keystore.blob(&tenant(), &damaged).await;
     assert!(matches!(refused, Err(Error::BlobDamaged { .. } | Error::BlobNotFound { .. })), "{refused:?}");
     let upload = UploadId::parse("0123456789abcdef0123456789abcdef").expect("a name");
     let upload = keystore.upload(&tenant(), &upload).await.expect("an upload");
     assert_eq!((upload.digest.size_bytes, upload.committed_bytes), (5_000_000, 0));
+    assert_eq!(upload.expires_micros, 4_000_000_000_000_000);
     // The upload may belong to a client, so the client sees it and can abort it.
     assert_eq!(keystore.list_uploads(&tenant(), None, 0).await.expect("uploads").uploads, [upload]);
     // The catalogue still knows the request of each request id.
@@ -186,7 +229,7 @@ async fn a_catalogue_file_of_a_later_version_or_of_another_build_is_refused() {
         ("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1", "migration 1 is not the one"),
     ] {
         let home = Home::local();
-        let file = fill(home.root(), SCHEMA.version()).await;
+        let file = fill(home.root(), APART_VERSION_MAX).await;
         let other = Database::open(&file, &[file_schema()], 1).await.expect("it opens");
         let mut write = other.write(Rows::All).await.expect("a turn");
         write.query(change).execute().await.expect("a change");

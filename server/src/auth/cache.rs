@@ -8,13 +8,14 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use cloakwork_clock::{Epoch, micros_of};
 use quick_cache::unsync::Cache;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
-use super::{Principal, Scopes, Secret, TokenStore, store};
+use super::{Principal, Scopes, Secret, TokenStore};
 use crate::{
     address::{Act, AddressBlock, Addresses},
     database,
@@ -29,6 +30,8 @@ const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Verifies tokens.
 pub struct Verifier {
     store: TokenStore,
+    /// The time by which entries of the cache expire.
+    uptime: Epoch,
     addresses: Arc<Addresses>,
     remember_time: Duration,
     /// Cached tokens by hash. Only valid tokens are cached, so guesses cannot fill the cache. A
@@ -46,8 +49,8 @@ pub struct Verifier {
 #[derive(Clone, Debug)]
 struct Good {
     principal: Principal,
-    /// The time at which the entry expires and the token needs another lookup.
-    until: Instant,
+    /// The uptime at which the entry expires and the token needs another lookup.
+    until_micros: u64,
     /// Locked by the call that repeats the lookup. Other calls with this token wait for that call's
     /// result.
     lookup: Arc<AsyncMutex<()>>,
@@ -69,6 +72,7 @@ impl Verifier {
         ]
         .map(|limit| usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS));
         Self {
+            uptime: store.clock().epoch(),
             store,
             addresses,
             remember_time: Duration::from_millis(limits.token_cache_ms),
@@ -97,7 +101,7 @@ impl Verifier {
                 None => self.look_up(&token, hash).await,
             };
         };
-        if Instant::now() < good.until {
+        if self.uptime.micros() < good.until_micros {
             return Ok(good.principal);
         }
         let _lookup = good.lookup.lock().await;
@@ -142,11 +146,11 @@ impl Verifier {
         let stored = self.store.find(&id).await.map_err(database::failed)?;
         let stored = stored.filter(|stored| token.matches(&stored.hash));
         let stored = stored.ok_or_else(|| UNAUTHENTICATED.error("no such token"))?;
-        let now = store::now_ms();
-        if stored.revoked_ms.is_some() || stored.tenant_revoked_ms.is_some() {
+        let now_micros = self.store.clock().unix_micros();
+        if stored.revoked_micros.is_some() || stored.tenant_revoked_micros.is_some() {
             return Err(TOKEN_EXPIRED.error(format!("the token {id} was revoked")));
         }
-        if stored.expires_ms.is_some_and(|end| end <= now) {
+        if stored.expires_micros.is_some_and(|end| end <= now_micros) {
             return Err(TOKEN_EXPIRED.error(format!("the token {id} has expired")));
         }
         let corrupt = |what: &str| {
@@ -155,8 +159,8 @@ impl Verifier {
         };
         let tenant = Tenant::new(&stored.tenant).map_err(|_| corrupt("tenant"))?;
         let scopes = Scopes::parse(&stored.scopes).map_err(|_| corrupt("list of scopes"))?;
-        let left = stored.expires_ms.map_or(Duration::MAX, |end| {
-            Duration::from_millis(u64::try_from(end.saturating_sub(now)).unwrap_or_default())
+        let left = stored.expires_micros.map_or(Duration::MAX, |end| {
+            Duration::from_micros(u64::try_from(end.saturating_sub(now_micros)).unwrap_or_default())
         });
         self.store.note_use(id, &stored);
         Ok((Principal { tenant, scopes }, self.remember_time.min(left)))
@@ -164,14 +168,14 @@ impl Verifier {
 
     fn remembered(&self, hash: &[u8; 32]) -> Option<Principal> {
         let good = self.good();
-        good.get(hash).filter(|good| Instant::now() < good.until).map(|good| good.principal.clone())
+        good.get(hash).filter(|good| self.uptime.micros() < good.until_micros).map(|good| good.principal.clone())
     }
 
     fn remember(&self, hash: [u8; 32], principal: Principal, time: Duration) {
-        let until = Instant::now() + time;
+        let until_micros = self.uptime.micros().saturating_add(micros_of(time));
         let mut good = self.good();
         let lookup = good.get(&hash).map_or_else(Arc::default, |known| known.lookup.clone());
-        good.insert(hash, Good { principal, until, lookup });
+        good.insert(hash, Good { principal, until_micros, lookup });
     }
 
     fn good(&self) -> MutexGuard<'_, Cache<[u8; 32], Good>> {
@@ -199,7 +203,7 @@ impl Verifier {
         let mut good = self.good();
         let hashes: Vec<[u8; 32]> = good.iter().map(|(hash, _)| *hash).collect();
         for hash in hashes {
-            good.get_mut(&hash).unwrap().until = Instant::now();
+            good.get_mut(&hash).unwrap().until_micros = self.uptime.micros();
         }
     }
 

@@ -1,7 +1,8 @@
 //! Tenants and tokens in the database.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use cloakwork_clock::{Clock, unix_micros_after};
 use cloakwork_storage::{Database, Error, Row, Rows};
 
 use super::{Scopes, Secret, TokenId};
@@ -14,6 +15,7 @@ const LAST_USED_PRECISION: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub struct TokenStore {
     database: Database,
+    clock: Clock,
 }
 
 /// The error of an operator's request.
@@ -39,18 +41,18 @@ pub enum StoreError {
     Database(#[from] Error),
 }
 
-/// A tenant as listed. Times are milliseconds since 1970.
+/// A tenant as listed. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
 pub struct TenantRow {
     /// Name of the tenant.
     pub name: String,
     /// Time of creation.
-    pub created_ms: i64,
+    pub created_micros: i64,
     /// Time at which all its tokens were revoked, if they were.
-    pub revoked_ms: Option<i64>,
+    pub revoked_micros: Option<i64>,
 }
 
-/// A token as listed. Times are milliseconds since 1970.
+/// A token as listed. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
 pub struct TokenRow {
     /// Public part of the token.
@@ -62,13 +64,13 @@ pub struct TokenRow {
     /// Free text from its creator.
     pub note: String,
     /// Time of creation.
-    pub created_ms: i64,
+    pub created_micros: i64,
     /// Time of expiry, if it has one.
-    pub expires_ms: Option<i64>,
+    pub expires_micros: Option<i64>,
     /// Time of revocation, if it was revoked.
-    pub revoked_ms: Option<i64>,
+    pub revoked_micros: Option<i64>,
     /// Time of last use, with a precision of a few minutes.
-    pub last_used_ms: Option<i64>,
+    pub last_used_micros: Option<i64>,
 }
 
 /// The columns that verification of a token needs.
@@ -77,18 +79,18 @@ pub(super) struct Stored {
     pub(super) tenant: String,
     pub(super) hash: [u8; 32],
     pub(super) scopes: String,
-    pub(super) expires_ms: Option<i64>,
-    pub(super) revoked_ms: Option<i64>,
-    pub(super) tenant_revoked_ms: Option<i64>,
-    last_used_ms: Option<i64>,
+    pub(super) expires_micros: Option<i64>,
+    pub(super) revoked_micros: Option<i64>,
+    pub(super) tenant_revoked_micros: Option<i64>,
+    last_used_micros: Option<i64>,
 }
 
 impl TenantRow {
     fn of(row: &Row) -> Result<Self, Error> {
         Ok(Self {
             name: row.text("name")?.to_owned(),
-            created_ms: row.int("created_ms")?,
-            revoked_ms: row.int_or_null("revoked_ms")?,
+            created_micros: row.int("created_micros")?,
+            revoked_micros: row.int_or_null("revoked_micros")?,
         })
     }
 }
@@ -100,10 +102,10 @@ impl TokenRow {
             tenant: row.text("tenant")?.to_owned(),
             scopes: row.text("scopes")?.to_owned(),
             note: row.text("note")?.to_owned(),
-            created_ms: row.int("created_ms")?,
-            expires_ms: row.int_or_null("expires_ms")?,
-            revoked_ms: row.int_or_null("revoked_ms")?,
-            last_used_ms: row.int_or_null("last_used_ms")?,
+            created_micros: row.int("created_micros")?,
+            expires_micros: row.int_or_null("expires_micros")?,
+            revoked_micros: row.int_or_null("revoked_micros")?,
+            last_used_micros: row.int_or_null("last_used_micros")?,
         })
     }
 }
@@ -114,27 +116,27 @@ impl Stored {
             tenant: row.text("tenant")?.to_owned(),
             hash: row.array("hash")?,
             scopes: row.text("scopes")?.to_owned(),
-            expires_ms: row.int_or_null("expires_ms")?,
-            revoked_ms: row.int_or_null("revoked_ms")?,
-            tenant_revoked_ms: row.int_or_null("tenant_revoked_ms")?,
-            last_used_ms: row.int_or_null("last_used_ms")?,
+            expires_micros: row.int_or_null("expires_micros")?,
+            revoked_micros: row.int_or_null("revoked_micros")?,
+            tenant_revoked_micros: row.int_or_null("tenant_revoked_micros")?,
+            last_used_micros: row.int_or_null("last_used_micros")?,
         })
     }
 }
 
 impl TokenStore {
     /// Creates a store over an open database.
-    pub fn new(database: Database) -> Self {
-        Self { database }
+    pub fn new(database: Database, clock: Clock) -> Self {
+        Self { database, clock }
     }
 
     /// Creates a tenant.
     pub async fn create_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
         let mut write = self.database.write(Rows::All).await?;
         let made = write
-            .query("INSERT INTO tenants (name, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .query("INSERT INTO tenants (name, created_micros) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(tenant.as_str())
-            .bind(now_ms())
+            .bind(self.clock.unix_micros())
             .execute()
             .await?;
         write.commit().await?;
@@ -145,8 +147,8 @@ impl TokenStore {
     pub async fn revoke_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
         let mut write = self.database.write(Rows::All).await?;
         let changed = write
-            .query("UPDATE tenants SET revoked_ms = COALESCE(revoked_ms, $1) WHERE name = $2")
-            .bind(now_ms())
+            .query("UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1) WHERE name = $2")
+            .bind(self.clock.unix_micros())
             .bind(tenant.as_str())
             .execute()
             .await?;
@@ -157,34 +159,36 @@ impl TokenStore {
     /// All tenants, sorted by name.
     pub async fn tenants(&self) -> Result<Vec<TenantRow>, StoreError> {
         let mut reader = self.database.read().await?;
-        let rows = reader.query("SELECT name, created_ms, revoked_ms FROM tenants ORDER BY name").all().await?;
+        let rows = reader.query("SELECT name, created_micros, revoked_micros FROM tenants ORDER BY name").all().await?;
         Ok(rows.iter().map(TenantRow::of).collect::<Result<_, _>>()?)
     }
 
-    /// Creates a token. The returned secret is not stored and cannot be retrieved later.
+    /// Creates a token, which expires after `life` if it has one. The returned secret is not stored
+    /// and cannot be retrieved later.
     pub async fn create_token(
         &self,
         tenant: &Tenant,
         scopes: Scopes,
         note: &str,
-        expires: Option<SystemTime>,
+        life: Option<Duration>,
     ) -> Result<Secret, StoreError> {
         if scopes == Scopes::default() {
             return Err(StoreError::NoScopes);
         }
         let secret = Secret::generate()?;
+        let now_micros = self.clock.unix_micros();
         let mut write = self.database.write(Rows::All).await?;
         let made = write
             .query(
-                "INSERT INTO tokens (id, tenant, hash, scopes, note, created_ms, expires_ms) \
-             SELECT $1, name, $2, $3, $4, $5, $6 FROM tenants WHERE name = $7 AND revoked_ms IS NULL",
+                "INSERT INTO tokens (id, tenant, hash, scopes, note, created_micros, expires_micros) \
+             SELECT $1, name, $2, $3, $4, $5, $6 FROM tenants WHERE name = $7 AND revoked_micros IS NULL",
             )
             .bind(secret.id().as_str())
             .bind(secret.hash())
             .bind(scopes.to_string())
             .bind(note)
-            .bind(now_ms())
-            .bind(expires.map(ms))
+            .bind(now_micros)
+            .bind(life.map(|life| unix_micros_after(now_micros, life)))
             .bind(tenant.as_str())
             .execute()
             .await?;
@@ -196,8 +200,8 @@ impl TokenStore {
     pub async fn revoke_token(&self, id: &TokenId) -> Result<(), StoreError> {
         let mut write = self.database.write(Rows::All).await?;
         let changed = write
-            .query("UPDATE tokens SET revoked_ms = COALESCE(revoked_ms, $1) WHERE id = $2")
-            .bind(now_ms())
+            .query("UPDATE tokens SET revoked_micros = COALESCE(revoked_micros, $1) WHERE id = $2")
+            .bind(self.clock.unix_micros())
             .bind(id.as_str())
             .execute()
             .await?;
@@ -209,11 +213,15 @@ impl TokenStore {
     pub async fn tokens(&self, tenant: Option<&Tenant>) -> Result<Vec<TokenRow>, StoreError> {
         let mut reader = self.database.read().await?;
         let query = reader.query(
-            "SELECT id, tenant, scopes, note, created_ms, expires_ms, revoked_ms, last_used_ms FROM tokens \
-             WHERE $1 IS NULL OR tenant = $1 ORDER BY created_ms, id",
+            "SELECT id, tenant, scopes, note, created_micros, expires_micros, revoked_micros, last_used_micros \
+             FROM tokens WHERE $1 IS NULL OR tenant = $1 ORDER BY created_micros, id",
         );
         let rows = query.bind(tenant.map(Tenant::as_str)).all().await?;
         Ok(rows.iter().map(TokenRow::of).collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Closes the database.
@@ -224,8 +232,8 @@ impl TokenStore {
     pub(super) async fn find(&self, id: &TokenId) -> Result<Option<Stored>, Error> {
         let mut reader = self.database.read().await?;
         let query = reader.query(
-            "SELECT tenant, hash, scopes, expires_ms, tokens.revoked_ms AS revoked_ms, \
-             tenants.revoked_ms AS tenant_revoked_ms, last_used_ms \
+            "SELECT tenant, hash, scopes, expires_micros, tokens.revoked_micros AS revoked_micros, \
+             tenants.revoked_micros AS tenant_revoked_micros, last_used_micros \
              FROM tokens JOIN tenants ON tenants.name = tokens.tenant WHERE id = $1",
         );
         query.bind(id.as_str()).optional().await?.as_ref().map(Stored::of).transpose()
@@ -233,35 +241,25 @@ impl TokenStore {
 
     /// Records the use of a token in the background, unless the stored time is recent.
     pub(super) fn note_use(&self, id: TokenId, stored: &Stored) {
-        let now = now_ms();
-        let precision = i64::try_from(LAST_USED_PRECISION.as_millis()).unwrap_or(i64::MAX);
-        if stored.last_used_ms.is_some_and(|last| now.saturating_sub(last) < precision) {
+        let now_micros = self.clock.unix_micros();
+        let is_recent = |last| now_micros < unix_micros_after(last, LAST_USED_PRECISION);
+        if stored.last_used_micros.is_some_and(is_recent) {
             return;
         }
         let store = self.clone();
         tokio::spawn(async move {
             // The time is only a hint. A failed write, for example on a full disk, must not fail
             // the call.
-            if let Err(error) = store.write_use(&id, now).await {
+            if let Err(error) = store.write_use(&id, now_micros).await {
                 tracing::debug!(%error, token_id = %id, "the last use of a token was not noted");
             }
         });
     }
 
-    async fn write_use(&self, id: &TokenId, now: i64) -> Result<(), Error> {
+    async fn write_use(&self, id: &TokenId, now_micros: i64) -> Result<(), Error> {
         let mut write = self.database.write(Rows::All).await?;
-        let query = write.query("UPDATE tokens SET last_used_ms = $1 WHERE id = $2");
-        query.bind(now).bind(id.as_str()).execute().await?;
+        let query = write.query("UPDATE tokens SET last_used_micros = $1 WHERE id = $2");
+        query.bind(now_micros).bind(id.as_str()).execute().await?;
         write.commit().await
     }
-}
-
-/// The current time in milliseconds since 1970.
-pub(super) fn now_ms() -> i64 {
-    ms(SystemTime::now())
-}
-
-fn ms(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

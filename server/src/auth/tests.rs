@@ -1,5 +1,6 @@
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use cloakwork_clock::ManualClock;
 use cloakwork_storage::Database;
 
 use super::*;
@@ -20,6 +21,7 @@ const fn network([a, b, c, d]: [u8; 4], certified: bool) -> Peer {
 }
 
 struct Fixture {
+    time: ManualClock,
     store: TokenStore,
     acme: Tenant,
     path: std::path::PathBuf,
@@ -30,10 +32,11 @@ impl Fixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("server.db");
-        let store = TokenStore::new(Database::open(&path, &SCHEMAS, 2).await.unwrap());
+        let time = ManualClock::at(1_700_000_000_000_000);
+        let store = TokenStore::new(Database::open(&path, &SCHEMAS, 2).await.unwrap(), time.clock());
         let acme = Tenant::new("acme").unwrap();
         store.create_tenant(&acme).await.unwrap();
-        Self { store, acme, path, _directory: directory }
+        Self { time, store, acme, path, _directory: directory }
     }
 
     fn authenticator(&self, rules: Rules, cache: Duration) -> Authenticator {
@@ -46,8 +49,8 @@ impl Fixture {
         Authenticator::new(rules, self.store.clone(), addresses, &limits)
     }
 
-    async fn token(&self, scopes: &str, expires: Option<SystemTime>) -> Secret {
-        self.store.create_token(&self.acme, Scopes::parse(scopes).unwrap(), "test", expires).await.unwrap()
+    async fn token(&self, scopes: &str, life: Option<Duration>) -> Secret {
+        self.store.create_token(&self.acme, Scopes::parse(scopes).unwrap(), "test", life).await.unwrap()
     }
 }
 
@@ -106,9 +109,9 @@ async fn every_scope_opens_exactly_the_calls_of_the_table() {
 async fn expired_revoked_and_unknown_tokens_are_refused() {
     let fixture = Fixture::new().await;
     let authenticator = fixture.authenticator(OPEN, Duration::ZERO);
-    let expired = fixture.token("jobs", Some(SystemTime::now() - Duration::from_secs(1))).await;
+    let expired = fixture.token("jobs", Some(Duration::ZERO)).await;
     assert_eq!(code(&authenticator, LOOPBACK, &bearing(expired.reveal()), SUBMIT).await, "TOKEN_EXPIRED");
-    let later = fixture.token("jobs", Some(SystemTime::now() + Duration::from_secs(3600))).await;
+    let later = fixture.token("jobs", Some(Duration::from_secs(3600))).await;
     assert_eq!(code(&authenticator, LOOPBACK, &bearing(later.reveal()), SUBMIT).await, "OK");
     fixture.store.revoke_token(&later.id()).await.unwrap();
     assert_eq!(code(&authenticator, LOOPBACK, &bearing(later.reveal()), SUBMIT).await, "TOKEN_EXPIRED");
@@ -131,17 +134,28 @@ async fn a_revocation_takes_effect_when_the_cache_entry_expires() {
     let token = fixture.token("jobs", None).await;
     let headers = bearing(token.reveal());
     let long = fixture.authenticator(CLOSED, Duration::from_secs(3600));
-    let short = fixture.authenticator(CLOSED, Duration::from_millis(100));
+    let short = fixture.authenticator(CLOSED, Duration::from_secs(2));
     for authenticator in [&long, &short] {
         assert_eq!(code(authenticator, REMOTE, &headers, SUBMIT).await, "OK");
     }
     fixture.store.revoke_token(&token.id()).await.unwrap();
+    fixture.time.advance(Duration::from_micros(1_999_999));
+    assert_eq!(code(&short, REMOTE, &headers, SUBMIT).await, "OK");
+    fixture.time.advance(Duration::from_micros(1));
+    assert_eq!(code(&short, REMOTE, &headers, SUBMIT).await, "TOKEN_EXPIRED");
     assert_eq!(code(&long, REMOTE, &headers, SUBMIT).await, "OK", "the long cache still holds the token");
-    let begin = Instant::now();
-    while code(&short, REMOTE, &headers, SUBMIT).await == "OK" {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the revocation never took effect");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+}
+
+#[tokio::test]
+async fn a_cached_token_is_valid_until_the_microsecond_at_which_it_expires() {
+    let fixture = Fixture::new().await;
+    let headers = bearing(fixture.token("jobs", Some(Duration::from_secs(60))).await.reveal());
+    let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));
+    assert_eq!(code(&authenticator, REMOTE, &headers, SUBMIT).await, "OK");
+    fixture.time.advance(Duration::from_micros(59_999_999));
+    assert_eq!(code(&authenticator, REMOTE, &headers, SUBMIT).await, "OK");
+    fixture.time.advance(Duration::from_micros(1));
+    assert_eq!(code(&authenticator, REMOTE, &headers, SUBMIT).await, "TOKEN_EXPIRED");
 }
 
 #[tokio::test]
@@ -235,7 +249,7 @@ async fn the_last_use_is_recorded_and_tenant_names_are_unique() {
     let authenticator = fixture.authenticator(CLOSED, Duration::ZERO);
     assert_eq!(code(&authenticator, REMOTE, &bearing(token.reveal()), SUBMIT).await, "OK");
     let begin = Instant::now();
-    while fixture.store.tokens(None).await.unwrap()[0].last_used_ms.is_none() {
+    while fixture.store.tokens(None).await.unwrap()[0].last_used_micros.is_none() {
         assert!(begin.elapsed() < Duration::from_secs(30), "the use was never recorded");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -6,14 +6,16 @@ use std::{
     io::{self, Write as _},
     path::PathBuf,
     process::ExitCode,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use clap::{Args, Subcommand};
+use cloakwork_clock::Clock;
 
 use super::{failed, load, print};
 use crate::{
     auth::{Scopes, StoreError, TokenId, TokenStore},
+    jobs::timestamp,
     run::open_database,
     tenant::Tenant,
 };
@@ -102,7 +104,7 @@ impl TenantCommand {
             Self::List { place } => place.with_store(Missing::Refused, async |store| {
                 let mut table = format!("{:<32} {:<20} REVOKED\n", "TENANT", "CREATED");
                 for row in store.tenants().await? {
-                    let (created, revoked) = (time(Some(row.created_ms)), time(row.revoked_ms));
+                    let (created, revoked) = (time(Some(row.created_micros)), time(row.revoked_micros));
                     table += &format!("{:<32} {created:<20} {revoked}\n", row.name);
                 }
                 Ok(table)
@@ -115,9 +117,8 @@ impl TokenCommand {
     pub(super) fn run(self) -> Result<(), ExitCode> {
         match self {
             Self::Create { tenant, scopes, days, note, place } => place.with_store(Missing::Refused, async |store| {
-                let life = Duration::from_secs(u64::from(days) * 24 * 3600);
-                let expires = (days > 0).then(|| SystemTime::now() + life);
-                let secret = store.create_token(&tenant, scopes, &note, expires).await?;
+                let life = (days > 0).then(|| Duration::from_secs(u64::from(days) * 24 * 3600));
+                let secret = store.create_token(&tenant, scopes, &note, life).await?;
                 // The token exists already and is printed, even if standard error cannot be
                 // written.
                 let notice = format!(
@@ -137,7 +138,8 @@ impl TokenCommand {
                 );
                 for row in store.tokens(tenant.as_ref()).await? {
                     let [created, expires, revoked, used] =
-                        [Some(row.created_ms), row.expires_ms, row.revoked_ms, row.last_used_ms].map(time);
+                        [Some(row.created_micros), row.expires_micros, row.revoked_micros, row.last_used_micros]
+                            .map(time);
                     table += &format!(
                         "{:<12} {:<24} {:<22} {created:<20} {expires:<20} {revoked:<20} {used:<20} {}\n",
                         row.id, row.tenant, row.scopes, row.note
@@ -183,7 +185,7 @@ impl Place {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let output = runtime.block_on(async {
             let database = open_database(directory, 1).await.map_err(failed)?;
-            let done = work(TokenStore::new(database.clone())).await;
+            let done = work(TokenStore::new(database.clone(), Clock::system())).await;
             database.close().await;
             done.map_err(failed)
         });
@@ -197,12 +199,11 @@ fn nothing((): ()) -> String {
 }
 
 /// Formats a time as `2026-01-31T12:00:00Z`, or `-` for none.
-fn time(ms: Option<i64>) -> String {
-    let Some(since) = ms.and_then(|ms| u64::try_from(ms).ok()) else {
+fn time(micros: Option<i64>) -> String {
+    let Some(micros) = micros.filter(|micros| *micros >= 0) else {
         return "-".to_owned();
     };
-    let time = prost_types::Timestamp::from(UNIX_EPOCH + Duration::from_secs(since / 1000));
-    time.to_string()
+    timestamp(micros - micros % 1_000_000).to_string()
 }
 
 fn tenant(text: &str) -> Result<Tenant, String> {

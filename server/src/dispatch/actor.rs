@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cloakwork_clock::Epoch;
 use cloakwork_scheduler::{Config, Effect, Event, JobId, RestoredJob, Scheduler, SuspectId, WorkerId};
 use cloakwork_storage::Error;
 use tokio::{
@@ -25,7 +26,6 @@ use super::{
     workers::Workers,
 };
 use crate::{
-    clock::{Epoch, unix_micros},
     database,
     error::{ApiError, WORKER_UNKNOWN},
     jobs::JobView,
@@ -49,7 +49,8 @@ pub(super) const WORK_BYTES_MAX: usize = 256 << 20;
 pub(super) struct Actor {
     pub(super) parts: Parts,
     pub(super) scheduler: Scheduler,
-    pub(super) clock: Epoch,
+    /// The scheduler's time.
+    pub(super) uptime: Epoch,
     commands: mpsc::Receiver<Command>,
     pools: watch::Sender<Arc<Vec<PoolView>>>,
     /// When the view of the pools is next made from the workers' reports, if there are new ones.
@@ -90,11 +91,12 @@ impl Actor {
         commands: mpsc::Receiver<Command>,
     ) -> Result<(Self, watch::Receiver<Arc<Vec<PoolView>>>), ApiError> {
         let (pools, watched) = watch::channel(Arc::default());
+        let uptime = parts.clock.epoch();
         let mut actor = Self {
             scheduler: Scheduler::new(config(&parts.limits)),
-            workers: Workers::new(&parts.limits),
+            workers: Workers::new(&parts.limits, uptime.clone()),
             parts,
-            clock: Epoch::begin(),
+            uptime,
             commands,
             pools,
             pools_due: None,
@@ -310,7 +312,7 @@ impl Actor {
             return;
         }
         let mut effects: Vec<Effect> = Vec::new();
-        self.scheduler.feed(self.clock.now(), event, &mut effects);
+        self.scheduler.feed(self.uptime.micros(), event, &mut effects);
         effects.into_iter().for_each(|effect| self.effect(effect));
     }
 
@@ -320,30 +322,30 @@ impl Actor {
             self.parts.telemetry.metrics.worker_disconnects.add(1, ["lost"]);
             self.step(Event::WorkerGone { worker, crashed: true });
         }
-        if self.scheduler.next_timer().is_some_and(|due| due <= self.clock.now()) {
+        if self.scheduler.next_timer().is_some_and(|due| due <= self.uptime.micros()) {
             self.step(Event::Tick);
         }
         if self.pools_due.is_some_and(|due| due <= Instant::now()) {
             self.publish_pools();
         }
         let stats = self.scheduler.stats();
-        record::observe(&self.parts.telemetry.metrics, &stats, self.clock.now(), &self.pools.borrow());
+        record::observe(&self.parts.telemetry.metrics, &stats, self.uptime.micros(), &self.pools.borrow());
     }
 
     fn next_wake(&self) -> Instant {
         let now = Instant::now();
-        let timer = self.scheduler.next_timer().map(|due| {
-            now + Duration::from_micros(
-                due.saturating_sub(self.clock.now()).min(Duration::from_secs(60).as_micros() as u64),
-            )
-        });
         let far = now + Duration::from_secs(60);
+        let timers = [self.scheduler.next_timer(), self.workers.next_lost()];
+        let timer = timers.into_iter().flatten().min().map(|due| {
+            let left = Duration::from_micros(due.saturating_sub(self.uptime.micros()));
+            now.checked_add(left).map_or(far, |due| due.min(far))
+        });
         if let (Some(stall), None) = (&self.stall, &self.commit) {
             return stall.until;
         }
         // The end of the transaction on its way wakes the loop for late records.
         let late = self.late_due().filter(|_| self.commit.is_none());
-        [timer, late, self.pools_due, self.workers.next_lost()].into_iter().flatten().min().unwrap_or(far)
+        [timer, late, self.pools_due].into_iter().flatten().min().unwrap_or(far)
     }
 
     /// Rebuilds the scheduler from the store. `restarted` means that the previous process ended,
@@ -418,8 +420,8 @@ impl Actor {
 
     /// Converts a Unix time in microseconds to the scheduler's clock.
     pub(super) fn monotonic(&self, unix: i64) -> u64 {
-        let left = unix.saturating_sub(unix_micros());
-        self.clock.now().saturating_add_signed(left)
+        let left = unix.saturating_sub(self.parts.clock.unix_micros());
+        self.uptime.micros().saturating_add_signed(left)
     }
 }
 

@@ -17,7 +17,6 @@ use super::{
     record,
 };
 use crate::{
-    clock::unix_micros,
     database,
     error::{
         ApiError, DEADLINE_EXCEEDED, JOB_ATTEMPTS_EXHAUSTED, JOB_CANCELLED, JOB_POISON, QUEUE_FULL, TENANT_QUEUE_FULL,
@@ -104,7 +103,7 @@ impl Actor {
             scheduler::End::Cancelled => JobState::Cancelled,
             scheduler::End::Failed(_) | scheduler::End::DeadlineExceeded => JobState::Failed,
         };
-        let ended_micros = unix_micros();
+        let ended_micros = self.parts.clock.unix_micros();
         let attempts = u32::try_from(live.epoch).unwrap_or(u32::MAX);
         let end = Arc::new(End {
             state,
@@ -175,7 +174,7 @@ impl Actor {
         live.timeline.leased = Some(Instant::now());
         let attempts = u32::try_from(epoch).unwrap_or(u32::MAX);
         live.publish(|view| (view.state, view.stage, view.attempts) = (JobState::Running, None, attempts));
-        let left = live.meta.deadline_micros.saturating_sub(unix_micros()).max(0).unsigned_abs();
+        let left = live.meta.deadline_micros.saturating_sub(self.parts.clock.unix_micros()).max(0).unsigned_abs();
         let deadline = Instant::now() + Duration::from_micros(left);
         Some(Arc::new(Leased { meta: live.meta.clone(), epoch, work, deadline }))
     }

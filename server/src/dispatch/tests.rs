@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Reservation, TenantId};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::{JobId, Report, WorkerId};
@@ -14,7 +15,6 @@ use tokio::{
 
 use super::*;
 use crate::{
-    clock,
     database::SCHEMAS,
     jobs::{JobMeta, Timeline},
     keys::{self, KeyUses},
@@ -23,11 +23,14 @@ use crate::{
 
 const TENANT: &str = "tenant";
 const WORKER: WorkerId = WorkerId(1);
+/// Time limit of the jobs.
+const TIME_LIMIT: Duration = Duration::from_secs(3600);
 /// Timeout for steps that need almost no time.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A dispatcher with one worker, and its database.
 struct Fixture {
+    time: ManualClock,
     dispatcher: Dispatcher,
     database: Database,
     store: Store,
@@ -41,9 +44,11 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
         let store = Store::new(database.clone());
+        let time = ManualClock::at(1_700_000_000_000_000);
         let parts = Parts {
             store: store.clone(),
-            keystore: keys::tests::keystore(directory.path(), &database).await,
+            keystore: keys::tests::keystore(directory.path(), time.clock(), &database).await,
+            clock: time.clock(),
             limits: Arc::default(),
             telemetry: Arc::new(Telemetry::new().unwrap()),
         };
@@ -66,13 +71,13 @@ impl Fixture {
         };
         let (mut wishes, _) = dispatcher.attach(report).await.unwrap();
         wishes.wait_for(Option::is_some).await.unwrap();
-        Self { dispatcher, database, store, wishes, keys: KeyUses::default(), _directory: directory }
+        Self { time, dispatcher, database, store, wishes, keys: KeyUses::default(), _directory: directory }
     }
 
     /// Submits job `number`. The answer comes once the job is committed.
     fn submit(&self, number: u8, promised: bool) -> tokio::task::JoinHandle<Result<Watched, ApiError>> {
         let meta = JobMeta {
-            deadline_micros: clock::unix_micros() + 3_600_000_000,
+            deadline_micros: unix_micros_after(self.time.clock().unix_micros(), TIME_LIMIT),
             ..(*new_job(TENANT, number).meta).clone()
         };
         let job = Admitted {
@@ -385,6 +390,24 @@ async fn calls_are_refused_while_the_store_is_away() {
         }
     }
     succeeded(&mut held).await;
+}
+
+/// The clock stands still, so the deadline comes only where the test lets time pass.
+#[tokio::test]
+async fn a_job_ends_at_its_deadline_by_the_given_clock() {
+    let mut fixture = Fixture::new().await;
+    let mut watched = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    let created_micros = fixture.time.clock().unix_micros();
+    fixture.time.advance(TIME_LIMIT - Duration::from_micros(1));
+    fixture.settles().await;
+    assert!(watched.borrow_and_update().end.is_none());
+    fixture.time.advance(Duration::from_micros(1));
+    fixture.settles().await;
+    let ended = timeout(STEP_TIMEOUT, watched.wait_for(|view| view.end.is_some())).await.expect("in time");
+    let end = ended.unwrap().end.clone().expect("an end");
+    assert_eq!(end.error.as_ref().expect("an error").reason, "DEADLINE_EXCEEDED");
+    assert_eq!(end.ended_micros, unix_micros_after(created_micros, TIME_LIMIT));
 }
 
 /// Waits until the watch of a job that could not be stored has ended.

@@ -3,10 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use cloakwork_clock::Epoch;
 use cloakwork_params::SetId;
 use cloakwork_proto::v1;
 use cloakwork_scheduler::WorkerId;
@@ -21,12 +21,14 @@ use crate::{
     limits::Limits,
 };
 
-/// The attached workers, and those that lost their stream less than `reconnect` ago.
+/// The attached workers, and those that lost their stream less than `reconnect_micros` ago.
 pub(super) struct Workers {
+    /// The scheduler's time, by which leases run out.
+    uptime: Epoch,
     links: HashMap<WorkerId, Link>,
     streams: u64,
     /// How long a worker whose stream broke may take to reconnect before it counts as dead.
-    reconnect: Duration,
+    reconnect_micros: u64,
     /// Maximum number of attached workers.
     most: usize,
 }
@@ -36,8 +38,8 @@ pub(super) struct Link {
     /// Number of the current stream. A worker that attaches again makes its old stream invalid.
     stream: u64,
     wish: watch::Sender<Wish>,
-    /// When the stream broke.
-    lost: Option<Instant>,
+    /// When the stream broke, by the scheduler's time.
+    lost_micros: Option<u64>,
 }
 
 /// Workers of one kind, as clients see them.
@@ -62,12 +64,11 @@ impl Workers {
     /// because a lost connection is not a crash. A worker that stays away must be declared dead
     /// before its leases run out, one lease after its last report. Otherwise its jobs would count
     /// as unlucky (lease expired), although they are suspected of having killed the worker.
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &Limits, uptime: Epoch) -> Self {
         let lease = limits.lease_ms;
         let reconnect = lease.saturating_sub(limits.report_ms.saturating_mul(2)).max(lease / 3);
-        let reconnect = Duration::from_millis(reconnect);
         let most = usize::try_from(limits.workers).unwrap_or(usize::MAX);
-        Self { links: HashMap::new(), streams: 0, reconnect, most }
+        Self { uptime, links: HashMap::new(), streams: 0, reconnect_micros: reconnect * 1000, most }
     }
 
     /// Registers a worker's new stream. The receiver yields the leases that the worker is to hold.
@@ -81,7 +82,7 @@ impl Workers {
         // Repeats the previous wish, if there was one: the new stream has not been told yet.
         let wish = watch::Sender::new(old.and_then(|link| link.wish.borrow().clone()));
         let receiver = wish.subscribe();
-        self.links.insert(report.worker, Link { latest: report, stream, wish, lost: None });
+        self.links.insert(report.worker, Link { latest: report, stream, wish, lost_micros: None });
         Ok((receiver, stream))
     }
 
@@ -100,7 +101,7 @@ impl Workers {
     /// no leases.
     pub(super) fn detach(&mut self, worker: WorkerId, stream: u64) -> bool {
         let Some(link) = self.links.get_mut(&worker).filter(|link| link.stream == stream) else { return false };
-        link.lost = Some(Instant::now());
+        link.lost_micros = Some(self.uptime.micros());
         let left = link.latest.report.draining && link.latest.report.leases.is_empty();
         if left {
             self.links.remove(&worker);
@@ -110,13 +111,14 @@ impl Workers {
 
     /// Removes the workers that have not reconnected in time, and returns their IDs and names.
     pub(super) fn take_lost(&mut self) -> Vec<(WorkerId, Arc<str>)> {
-        let late = |link: &Link| link.lost.is_some_and(|lost| lost.elapsed() >= self.reconnect);
+        let now_micros = self.uptime.micros();
+        let late = |link: &Link| link.lost_micros.is_some_and(|lost| lost + self.reconnect_micros <= now_micros);
         self.links.extract_if(|_, link| late(link)).map(|(worker, link)| (worker, link.latest.name)).collect()
     }
 
-    /// When the next worker may have to be declared dead.
-    pub(super) fn next_lost(&self) -> Option<Instant> {
-        self.links.values().filter_map(|link| link.lost).min().map(|lost| lost + self.reconnect)
+    /// When the next worker may have to be declared dead, by the scheduler's time.
+    pub(super) fn next_lost(&self) -> Option<u64> {
+        self.links.values().filter_map(|link| link.lost_micros).min().map(|lost| lost + self.reconnect_micros)
     }
 
     /// Sets the leases that a worker is to hold from now on.
@@ -139,7 +141,7 @@ impl Workers {
     /// The attached workers, grouped by kind.
     pub(super) fn pools(&self) -> Vec<PoolView> {
         let mut pools: BTreeMap<String, PoolView> = BTreeMap::new();
-        let attached = self.links.values().filter(|link| link.lost.is_none());
+        let attached = self.links.values().filter(|link| link.lost_micros.is_none());
         for WorkerReport { name, report, waves, resident, resident_bytes, .. } in attached.map(|link| &link.latest) {
             let pool = pools.entry(report.pool.clone()).or_insert_with(|| PoolView {
                 kind: report.pool.clone(),
@@ -171,6 +173,10 @@ impl Workers {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use cloakwork_clock::ManualClock;
+
     use super::*;
 
     fn report() -> WorkerReport {
@@ -187,13 +193,14 @@ mod tests {
     #[test]
     fn a_worker_that_comes_back_within_its_lease_goes_on() {
         let limits = Limits { lease_ms: 60_000, report_ms: 1000, ..Limits::default() };
-        let mut workers = Workers::new(&limits);
+        let time = ManualClock::at(0);
+        let mut workers = Workers::new(&limits, time.clock().epoch());
         let (_, stream) = workers.attach(report()).unwrap();
         workers.wish(WorkerId(1), Arc::default());
-        let lost = Instant::now();
+        time.advance(Duration::from_secs(5));
         assert!(!workers.detach(WorkerId(1), stream), "it has not said that it leaves");
-        let given_up = workers.next_lost().unwrap() - lost;
-        assert!((57..60).contains(&given_up.as_secs()), "{given_up:?}");
+        assert_eq!(workers.next_lost(), Some(63_000_000), "two reports before the lease runs out");
+        time.advance(Duration::from_secs(57));
         assert_eq!(workers.take_lost(), []);
         let (wishes, again) = workers.attach(report()).unwrap();
         assert_ne!(stream, again);
@@ -204,10 +211,11 @@ mod tests {
     #[test]
     fn a_worker_that_stays_away_is_lost_before_its_lease_runs_out() {
         let limits = Limits { lease_ms: 60, report_ms: 10, ..Limits::default() };
-        let mut workers = Workers::new(&limits);
+        let time = ManualClock::at(0);
+        let mut workers = Workers::new(&limits, time.clock().epoch());
         let (_, stream) = workers.attach(report()).unwrap();
         workers.detach(WorkerId(1), stream);
-        std::thread::sleep(Duration::from_millis(40));
+        time.advance(Duration::from_millis(40));
         let lost: Vec<WorkerId> = workers.take_lost().into_iter().map(|(worker, _)| worker).collect();
         assert_eq!(lost, [WorkerId(1)]);
         assert_eq!(workers.take_lost(), []);

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use axum::{Extension, Router, routing::post};
+use cloakwork_clock::Clock;
 use cloakwork_storage::Database;
 use http::header::AUTHORIZATION;
 use http_body::Body as _;
@@ -45,7 +46,7 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
         let rules = Rules { anonymous: true, worker_mtls: false };
-        let tokens = TokenStore::new(database);
+        let tokens = TokenStore::new(database, Clock::system());
         let addresses = Arc::new(Addresses::new(&limits));
         let authenticator = Authenticator::new(rules, tokens.clone(), addresses.clone(), &limits);
         let callers = Callers { addresses: Some(addresses), ..Callers::default() };

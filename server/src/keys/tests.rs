@@ -1,7 +1,8 @@
 use std::{io::Write as _, path::Path};
 
 use bytes::Bytes;
-use cloakwork_keystore::{Clock, Digest, KeyState, Options, StoreOptions};
+use cloakwork_clock::Clock;
+use cloakwork_keystore::{Digest, KeyState, Options, StoreOptions};
 use cloakwork_params::{EnvelopeWriter, Header, Layout, ObjectKind, Seed, table};
 use cloakwork_storage::{Database, Survival};
 
@@ -32,13 +33,13 @@ pub(crate) fn part() -> Bytes {
 }
 
 /// An empty key store below `root`.
-pub(crate) async fn keystore(root: &Path, database: &Database) -> Keystore {
+pub(crate) async fn keystore(root: &Path, clock: Clock, database: &Database) -> Keystore {
     let options = Options {
         staging: root.join("staging"),
         store: StoreOptions::Local(root.join("blobs")),
         allow_weak_sets: true,
         limits: backend::keystore_limits(&Limits::default()),
-        clock: Clock::system(),
+        clock,
     };
     Keystore::open(options, database).await.unwrap()
 }
@@ -57,7 +58,7 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let database = Database::open(&root.join("server.db"), &SCHEMAS, 1).await.unwrap();
-        let keystore = keystore(root, &database).await;
+        let keystore = keystore(root, Clock::system(), &database).await;
         let store = Store::new(database);
         let tenant = TenantId::new("a").unwrap();
         let bytes = part();

@@ -45,7 +45,7 @@ impl Running {
         config.listen.admin_address = config.listen.address;
         config.storage.directory = directory.path().join("data");
         change(&mut config, directory.path());
-        let server = Server::start(config).await.unwrap();
+        let server = Server::start(config, Clock::system()).await.unwrap();
         let (stop, stopped) = oneshot::channel();
         let (address, admin_address) = (server.address(), server.admin_address());
         let ended = tokio::spawn(server.run(async move { stopped.await.unwrap() }));
@@ -89,7 +89,7 @@ impl Running {
 }
 
 fn with_tls(config: &mut Config, directory: &Path) {
-    dev_certs::write(directory, &[]).unwrap();
+    dev_certs::write(directory, &[], &Clock::system()).unwrap();
     config.listen.tls_certificate = Some(directory.join("server.pem"));
     config.listen.tls_key = Some(directory.join("server.key"));
     config.listen.client_ca = Some(directory.join("ca.pem"));
@@ -178,7 +178,7 @@ async fn tls_admits_clients_of_the_authority_and_workers_only_with_a_certificate
     assert!(!matches!(error.code(), Code::Unauthenticated | Code::PermissionDenied), "{error:?}");
     // A certificate of another authority is refused, even where no certificate is required.
     let others = tempfile::tempdir().unwrap();
-    dev_certs::write(others.path(), &[]).unwrap();
+    dev_certs::write(others.path(), &[], &Clock::system()).unwrap();
     let refused = match server.secure(ours, Some(others.path())).await {
         Err(error) => causes(&error),
         // With TLS 1.3, the client may learn of the refusal only when it sends something.
@@ -270,7 +270,7 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
         ports.push(address);
     }
     let others = tempfile::tempdir().unwrap();
-    dev_certs::write(others.path(), &[]).unwrap();
+    dev_certs::write(others.path(), &[], &Clock::system()).unwrap();
     let mut open = Vec::new();
     for address in &ports {
         open.push(handshake(*address, directory.path()).await.unwrap());
@@ -376,21 +376,21 @@ async fn startup_errors_name_their_setting_or_file() {
     config.listen.address = running.address;
     config.listen.admin_address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     config.storage.directory = running.directory.path().join("other");
-    let error = Server::start(config.clone()).await.unwrap_err().to_string();
+    let error = Server::start(config.clone(), Clock::system()).await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("listen.address = {}", running.address)), "{error}");
     let file = running.directory.path().join("file");
     std::fs::write(&file, "not a certificate").unwrap();
     config.listen.address = config.listen.admin_address;
     config.storage.directory = file.join("data");
-    let error = Server::start(config.clone()).await.unwrap_err().to_string();
+    let error = Server::start(config.clone(), Clock::system()).await.unwrap_err().to_string();
     assert!(error.starts_with("storage.directory"), "{error}");
     config.listen.tls_certificate = Some(file.clone());
     config.listen.tls_key = Some(file.clone());
-    let error = Server::start(config.clone()).await.unwrap_err().to_string();
+    let error = Server::start(config.clone(), Clock::system()).await.unwrap_err().to_string();
     assert!(error.contains("must hold certificates in PEM"), "{error}");
     config.listen.tls_key = Some(file.join("missing"));
     config.listen.tls_certificate = Some(file.join("missing"));
-    let error = Server::start(config).await.unwrap_err().to_string();
+    let error = Server::start(config, Clock::system()).await.unwrap_err().to_string();
     assert!(error.contains("missing: "), "{error}");
     running.end().await;
 }
@@ -403,8 +403,8 @@ async fn two_servers_do_not_share_a_directory() {
     config.storage.directory = directory.path().to_owned();
     (config.listen.address, config.listen.admin_address) = (any, any);
     config.worker.embedded = false;
-    let _first = Server::start(config.clone()).await.unwrap();
-    let second = Server::start(config).await.unwrap_err();
+    let _first = Server::start(config.clone(), Clock::system()).await.unwrap();
+    let second = Server::start(config, Clock::system()).await.unwrap_err();
     assert!(matches!(second, RunError::InUse { .. }), "{second}");
 }
 
@@ -416,7 +416,7 @@ async fn server_without_worker(directory: &Path) -> Server {
     (config.listen.address, config.listen.admin_address) = (any, any);
     config.worker.embedded = false;
     config.limits.drain_ms = 600;
-    Server::start(config).await.unwrap()
+    Server::start(config, Clock::system()).await.unwrap()
 }
 
 #[tokio::test]
@@ -438,7 +438,7 @@ async fn a_server_ends_with_an_error_that_names_a_lost_task() {
         (config.listen.address, config.listen.admin_address) = (any, any);
         config.worker.embedded = false;
         with_tls(&mut config, directory.path());
-        let server = Server::start(config).await.unwrap();
+        let server = Server::start(config, Clock::system()).await.unwrap();
         match name {
             API_PORT => server.api.kill(name),
             ADMIN_PORT | CERTIFICATES => server.admin.kill(name),

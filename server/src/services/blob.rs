@@ -16,6 +16,7 @@ use crate::{
     caller::Caller,
     digest,
     error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, PAGE_TOKEN_INVALID, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
+    jobs::timestamp,
     limits::Limits,
     page,
     resource::{self, UploadName},
@@ -172,7 +173,7 @@ impl Blobs {
             digest: Some(digest::to_proto(&upload.digest)),
             committed_bytes: upload.committed_bytes,
             chunk_bytes: u32::try_from(self.limits.chunk_bytes).unwrap_or(u32::MAX),
-            expire_time: Some(upload.expires.into()),
+            expire_time: Some(timestamp(upload.expires_micros)),
             complete: upload.complete,
         }
     }

@@ -1,8 +1,9 @@
 //! The ciphertext service: lists of ciphertexts that jobs read and write.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use cloakwork_clock::{Clock, unix_micros_after};
 use cloakwork_keystore::{BlobInfo, Keystore};
 use cloakwork_params::ckks::layout::CiphertextShape;
 use cloakwork_proto::v1::{
@@ -17,7 +18,7 @@ use super::{Transfers, delivery, transfer::next};
 use crate::{
     auth::Scope,
     caller::Caller,
-    clock, database, digest,
+    database, digest,
     dispatch::Dispatcher,
     error::{
         ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND, OUTPUT_EXPIRED,
@@ -38,15 +39,17 @@ pub struct Ciphertexts {
     pub dispatcher: Dispatcher,
     /// The store, which keeps small outputs of jobs.
     pub store: Store,
+    /// Source of the current time.
+    pub clock: Clock,
     /// Limits.
     pub limits: Arc<Limits>,
     /// Counters of sent and received bytes.
     pub transfers: Transfers,
 }
 
-/// How long outputs are kept after they were fetched, in microseconds. The time allows a second
-/// fetch after a broken connection.
-const FETCHED_OUTPUT_KEEP_MICROS: i64 = 600_000_000;
+/// How long outputs are kept after they were fetched. The time allows a second fetch after a broken
+/// connection.
+const FETCHED_OUTPUT_KEEP: Duration = Duration::from_secs(600);
 
 pub(super) type Chunks = Pin<Box<dyn Stream<Item = Result<GetResponse, Status>> + Send>>;
 
@@ -126,7 +129,7 @@ impl CiphertextService for Ciphertexts {
             ListName::Output(name) => {
                 self.output(&caller, &name).await?;
                 let job = JobId(name.job.job.as_u128());
-                let now_micros = clock::unix_micros();
+                let now_micros = self.clock.unix_micros();
                 self.store.done_with(job, name.index, Done::Deleted, now_micros).await.map_err(database::failed)?;
             }
         }
@@ -209,11 +212,12 @@ impl Ciphertexts {
     }
 
     /// Records a fetch of an output once `chunks`, its last `left_bytes`, have been delivered. The
-    /// outputs of a job expire `FETCHED_OUTPUT_KEEP_MICROS` after the last of them was fetched.
+    /// outputs of a job expire `FETCHED_OUTPUT_KEEP` after the last of them was fetched.
     fn note_fetch(&self, name: &OutputName, chunks: Chunks, left_bytes: u64) -> Chunks {
-        let (store, job, place) = (self.store.clone(), JobId(name.job.job.as_u128()), name.index);
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let (job, place) = (JobId(name.job.job.as_u128()), name.index);
         delivery::then(chunks, left_bytes, async move {
-            let expire_micros = clock::unix_micros() + FETCHED_OUTPUT_KEEP_MICROS;
+            let expire_micros = unix_micros_after(clock.unix_micros(), FETCHED_OUTPUT_KEEP);
             if let Err(error) = store.done_with(job, place, Done::Fetched, expire_micros).await {
                 tracing::warn!(%error, "a fetch cannot be recorded; the outputs of the job stay until they expire");
             }

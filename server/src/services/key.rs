@@ -20,7 +20,7 @@ use crate::{
     digest,
     dispatch::Dispatcher,
     error::{ApiError, PAGE_TOKEN_INVALID},
-    jobs::group_bytes,
+    jobs::{group_bytes, timestamp},
     keys::KeyUses,
     limits::Limits,
     page,
@@ -117,7 +117,7 @@ impl Keys {
             state: state.into(),
             parts: key.parts.iter().map(part).collect(),
             parameter_sets: sets.iter().map(|set| set.name().to_owned()).collect(),
-            create_time: Some(key.created.into()),
+            create_time: Some(timestamp(key.created_micros)),
             resident_workers: resident
                 .map(|(_, worker)| worker.to_string())
                 .collect::<BTreeSet<_>>()

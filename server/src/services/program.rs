@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cloakwork_circuit::{ProgramId, RowType, ckks::Outline, wire};
+use cloakwork_clock::Clock;
 use cloakwork_keystore::TenantId;
 use cloakwork_proto::v1::{
     CheckRequest, CheckResponse, CkksCiphertext, GetProgramRequest, GetProgramResponse, PoolEstimate, ProgramReport,
@@ -12,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     caller::Caller,
-    clock, database,
+    database,
     dispatch::{Dispatcher, PoolView},
     error::{PROGRAM_NOT_FOUND, QUOTA_EXCEEDED},
     limits::Limits,
@@ -33,6 +34,8 @@ pub struct Programs {
     pub quota: Quota,
     /// The dispatcher, for its view of the workers.
     pub dispatcher: Dispatcher,
+    /// Source of the current time.
+    pub clock: Clock,
     /// Limits.
     pub limits: Arc<Limits>,
 }
@@ -58,7 +61,7 @@ impl ProgramService for Programs {
             self.quota.take(caller.tenant.as_str(), bytes).await?;
         }
         self.store
-            .put_program(caller.tenant.as_str(), compiled.id, &compiled.bytes, clock::unix_micros())
+            .put_program(caller.tenant.as_str(), compiled.id, &compiled.bytes, self.clock.unix_micros())
             .await
             .map_err(database::failed)?;
         Ok(Response::new(RegisterResponse { report: Some(self.report(&caller.tenant, &compiled)) }))

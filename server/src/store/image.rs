@@ -3,8 +3,9 @@
 //! A transaction then changes each row of a job once, in one statement. A database that gets the
 //! whole transaction as one statement requires this, and no database repeats work.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
+use cloakwork_clock::unix_micros_after;
 use cloakwork_keystore::{Pin, release_pins};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
@@ -16,10 +17,7 @@ use super::{
     programs::KnownPrograms,
     write::{Attempt, NewJob, Requeued, Write},
 };
-use crate::{
-    clock,
-    jobs::{Content, End, id},
-};
+use crate::jobs::{Content, End, id};
 
 /// The images of all jobs that a transaction changes, in the order of their first changes.
 pub(super) struct Images<'w> {
@@ -238,8 +236,8 @@ impl From<&Requeued> for Schedule {
 /// Pins the input blobs of a new job.
 fn pins(new: &NewJob, batch: &mut Batch) {
     // A job has ended by its deadline, so a pin that is never released expires after it.
-    let until = clock::from_unix_micros(new.meta.deadline_micros.saturating_add(PIN_SLACK_MICROS));
-    let pin = Pin { holder: id::to_bytes(new.meta.id), until: Some(until) };
+    let until_micros = unix_micros_after(new.meta.deadline_micros, PIN_SLACK);
+    let pin = Pin { holder: id::to_bytes(new.meta.id), until_micros: Some(until_micros) };
     let blobs = new.inputs.iter().filter(|input| input.bytes.is_none());
     pin.add_to(batch, &new.meta.tenant, blobs.map(|input| &input.digest));
 }
@@ -251,9 +249,8 @@ fn release_outputs(end: &End, job: JobId, batch: &mut Batch) {
     }
 }
 
-/// How long a job's inputs stay pinned after its deadline, in microseconds. The slack (an hour)
-/// covers clock changes.
-const PIN_SLACK_MICROS: i64 = 3_600_000_000;
+/// How long a job's inputs stay pinned after its deadline. The slack covers clock changes.
+const PIN_SLACK: Duration = Duration::from_secs(3600);
 
 fn contents(batch: &mut Batch, table: &'static str, job: JobId, contents: &[Content]) {
     for (chunk, rows) in contents.chunks(ROWS_MAX).enumerate() {

@@ -1,5 +1,4 @@
-use std::time::SystemTime;
-
+use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, Error, Pin, TenantId};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
@@ -41,9 +40,10 @@ async fn a_start_releases_unneeded_pins_and_keeps_outputs() {
     let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
     let store = Store::new(database.clone());
     jobs(&store).await;
-    let keystore = keys::tests::keystore(directory.path(), &database).await;
+    let clock = ManualClock::at(0).clock();
+    let keystore = keys::tests::keystore(directory.path(), clock.clone(), &database).await;
     let (keys, limits) = (KeyUses::default(), Arc::default());
-    let sweeper = Sweeper { store, keystore: keystore.clone(), keys, limits };
+    let sweeper = Sweeper { store, keystore: keystore.clone(), keys, clock, limits };
     let (tenant, bytes) = (TenantId::new("a").unwrap(), keys::tests::part());
     let digest = Digest::of(&bytes);
     let inputs = |number| id::to_bytes(JobId(number));
@@ -56,19 +56,60 @@ async fn a_start_releases_unneeded_pins_and_keeps_outputs() {
         ("outputs that no row names", outputs(3), false),
         ("inputs of a job that was never stored", inputs(4), false),
     ] {
-        for until in [None, Some(SystemTime::now() + DAY)] {
+        for until_micros in [None, Some(unix_micros_after(0, DAY))] {
             keystore.put(&tenant, bytes.clone(), None).await.unwrap();
-            keystore.pin(&tenant, &[digest], &Pin { holder, until }).await.unwrap();
+            keystore.pin(&tenant, &[digest], &Pin { holder, until_micros }).await.unwrap();
             sweeper.begin().await.unwrap();
             let released = match keystore.delete(&tenant, &digest).await {
                 Ok(()) => true,
                 Err(Error::BlobInUse { .. }) => false,
                 Err(error) => panic!("{error}"),
             };
-            assert_eq!(released, !needed, "{what}, until {until:?}");
+            assert_eq!(released, !needed, "{what}, until {until_micros:?}");
             keystore.unpin(&holder).await.unwrap();
         }
     }
+}
+
+/// The keep time of outputs, and then the time for which records of ended jobs are kept.
+#[tokio::test]
+async fn outputs_and_records_go_at_their_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    let store = Store::new(database.clone());
+    let time = ManualClock::at(0);
+    let limits = Arc::new(Limits { job_record_seconds: 2 * 86_400, ..Limits::default() });
+    let sweeper = Sweeper {
+        store: store.clone(),
+        keystore: keys::tests::keystore(directory.path(), time.clock(), &database).await,
+        keys: KeyUses::default(),
+        clock: time.clock(),
+        limits,
+    };
+    let end = End {
+        state: JobState::Succeeded,
+        ended_micros: 0,
+        outputs_expire_micros: Some(unix_micros_after(0, DAY)),
+        error: None,
+        outputs: [Content::inline(bytes::Bytes::from_static(&[1]))].into(),
+        latency: LatencyRecord::default(),
+    };
+    let ended = Write::Ended(Ended { job: JobId(1), end: Arc::new(end) });
+    store.apply(Survival::Crash, &[job("a", 1, 1), ended]).await.unwrap();
+    let outputs = async || {
+        sweeper.round().await;
+        let job = store.job("a", JobId(1), true).await.unwrap();
+        job.map(|job| job.end.expect("an end").outputs.len())
+    };
+    let moment = Duration::from_micros(1);
+    time.advance(DAY - moment);
+    assert_eq!(outputs().await, Some(1));
+    time.advance(moment);
+    assert_eq!(outputs().await, Some(0));
+    time.advance(DAY);
+    assert_eq!(outputs().await, Some(0));
+    time.advance(moment);
+    assert_eq!(outputs().await, None);
 }
 
 #[tokio::test(start_paused = true)]

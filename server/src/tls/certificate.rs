@@ -137,6 +137,7 @@ fn digest(chain: &[u8], key: &[u8]) -> blake3::Hash {
 mod tests {
     use std::{fs, path::Path};
 
+    use cloakwork_clock::Clock;
     use rustls::crypto::ring;
 
     use super::*;
@@ -155,7 +156,7 @@ mod tests {
     fn only_a_complete_new_pair_replaces_the_old_pair() {
         let [ours, others] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         for directory in [&ours, &others] {
-            dev_certs::write(directory.path(), &[]).unwrap();
+            dev_certs::write(directory.path(), &[], &Clock::system()).unwrap();
         }
         let (certificate, new) = (load(ours.path()), load(others.path()));
         let (chain_file, key_file) = (&certificate.chain_file, &certificate.key_file);

@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use cloakwork_circuit::ProgramId;
+use cloakwork_clock::Clock;
 use cloakwork_proto::v1::JobState;
 use cloakwork_scheduler::JobId;
 use cloakwork_server::{
@@ -74,22 +75,27 @@ async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
     for version in earlier {
         let path = database_of(version, directory.path()).await;
         let database = Database::open(&path, &SCHEMAS, 2).await.unwrap();
-        let tokens = TokenStore::new(database.clone());
+        let tokens = TokenStore::new(database.clone(), Clock::system());
         let tenants = tokens.tenants().await.unwrap();
         let tenants: Vec<_> =
-            tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.revoked_ms.is_some())).collect();
+            tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.revoked_micros.is_some())).collect();
         assert_eq!(tenants, [("acme", false), ("gone", true)], "from version {version}");
         let rows = tokens.tokens(None).await.unwrap();
         assert_eq!(rows.len(), 2);
         let token = rows.iter().find(|token| token.id == "0123456789ab").unwrap();
         assert_eq!((token.note.as_str(), token.scopes.as_str()), ("nightly batch", "jobs,keys,read"));
-        assert_eq!((token.expires_ms, token.last_used_ms), (Some(1_900_000_000_000), Some(1_700_000_004_000)));
+        assert_eq!(
+            (token.created_micros, token.expires_micros, token.last_used_micros),
+            (1_700_000_003_000_000, Some(1_900_000_000_000_000), Some(1_700_000_004_000_000))
+        );
         let store = Store::new(database.clone());
         store.begin().await.unwrap();
         if version >= 2 {
             check_jobs(&store).await;
             assert_eq!(store.inline_bytes("acme").await.unwrap(), 10, "from version {version}");
-            assert_eq!(store.too_many_ended(0).await.unwrap(), [("acme".to_owned(), 2)], "from version {version}");
+            let ended = store.too_many_ended(0).await.unwrap();
+            let of_gone = (version >= 6).then(|| ("gone".to_owned(), 1));
+            assert_eq!(ended, [("acme".to_owned(), 2)].into_iter().chain(of_gone).collect::<Vec<_>>());
         }
         assert_eq!(store.program_count("acme").await.unwrap(), u64::from(version >= 2));
         check_integrity(&database).await;
@@ -135,6 +141,8 @@ async fn check_integrity(database: &Database) {
     let integrity = all(&mut reader, "PRAGMA integrity_check".to_owned()).await;
     assert_eq!(integrity[0].text("integrity_check"), Ok("ok"));
     assert!(all(&mut reader, "PRAGMA foreign_key_check".to_owned()).await.is_empty());
+    let left = "SELECT sql AS text FROM sqlite_master WHERE sql LIKE '%\\_ms%' ESCAPE '\\'";
+    assert!(all(&mut reader, left.to_owned()).await.is_empty(), "times in milliseconds are left");
     let version = all(&mut reader, "SELECT MAX(version) AS version FROM _sqlx_migrations".to_owned()).await;
     assert_eq!(version[0].int("version"), Ok(SCHEMA.version()));
 }
@@ -163,6 +171,16 @@ async fn a_program_that_keeps_the_catalogue_apart_refuses_the_database() {
     Database::open(&path, &SCHEMAS, 1).await.unwrap().close().await;
     let error = Database::open(&path, &[SCHEMA.at(5)], 1).await.unwrap_err();
     assert!(matches!(error, OpenError::Newer { got: 6, known: 5 }), "{error:?}");
+}
+
+/// A program that takes times for milliseconds would keep every token valid for centuries.
+#[tokio::test]
+async fn a_program_that_stores_milliseconds_refuses_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server.db");
+    Database::open(&path, &SCHEMAS, 1).await.unwrap().close().await;
+    let error = Database::open(&path, &[SCHEMA.at(6)], 1).await.unwrap_err();
+    assert!(matches!(error, OpenError::Newer { got: 7, known: 6 }), "{error:?}");
 }
 
 #[tokio::test]

@@ -17,11 +17,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork-ckks", &["math", "params"]),
     ("cloakwork-circuit", &["params"]),
     ("cloakwork-secret", &["tfhe", "ckks", "math", "params"]),
+    ("cloakwork-clock", &[]),
     ("cloakwork-residency", &[]),
     ("cloakwork-retry", &[]),
     ("cloakwork-share", &[]),
     ("cloakwork-storage", &[]),
-    ("cloakwork-keystore", &["params", "share", "storage"]),
+    ("cloakwork-keystore", &["clock", "params", "share", "storage"]),
     ("cloakwork-scheduler", &["params"]),
     ("cloakwork-device", &["circuit", "params", "tfhe", "ckks"]),
     ("cloakwork-cuda", &["device", "tfhe", "ckks", "math", "params", "residency"]),
@@ -31,9 +32,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "cloakwork-worker",
         &["device", "vectors", "cuda", "hpu", "circuit", "tfhe", "ckks", "params", "proto", "residency", "retry"],
     ),
-    ("cloakwork-server", &["scheduler", "keystore", "circuit", "worker", "params", "proto", "share", "storage"]),
+    (
+        "cloakwork-server",
+        &["scheduler", "keystore", "circuit", "worker", "clock", "params", "proto", "share", "storage"],
+    ),
     ("cloakwork-client", &["secret", "circuit", "params", "proto", "retry"]),
-    ("cloakwork", &["client"]),
+    ("cloakwork", &["client", "clock"]),
 ];
 
 /// Every dependency of the workspace at `manifest` that the rule does not allow, and every shipped

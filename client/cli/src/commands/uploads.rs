@@ -1,8 +1,7 @@
 //! `cloakwork uploads`.
 
-use std::time::SystemTime;
-
 use cloakwork_client::{Client, proto::Upload};
+use cloakwork_clock::Clock;
 use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
 
@@ -50,14 +49,14 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
 async fn list(client: &Client, json: bool) -> Result<(), Failure> {
     let uploads: Vec<Upload> = client.uploads().try_collect().await?;
     let table = || {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now_seconds = Clock::system().unix_micros() / 1_000_000;
         let mut table = Table::new(["upload", "received", "size", "expires", "blob"]);
         for upload in &uploads {
             table.row([
                 upload.name.rsplit('/').next().unwrap_or_default().to_owned(),
                 bytes(upload.committed_bytes),
                 bytes(size(upload)),
-                expires(upload.expire_time.as_ref().map_or(0, |time| time.seconds), now),
+                expires(upload.expire_time.as_ref().map_or(0, |time| time.seconds), now_seconds),
                 blob(upload),
             ]);
         }
@@ -85,9 +84,9 @@ fn size(upload: &Upload) -> u64 {
 }
 
 /// Remaining time of an upload by this machine's clock, for example `in 23 h`.
-fn expires(seconds: i64, now: u64) -> String {
-    match u64::try_from(seconds).unwrap_or(0).saturating_sub(now) {
-        0 => "now".to_owned(),
+fn expires(seconds: i64, now_seconds: i64) -> String {
+    match seconds.saturating_sub(now_seconds) {
+        ..=0 => "now".to_owned(),
         left @ 1..60 => format!("in {left} s"),
         left @ 60..3_600 => format!("in {} min", left / 60),
         left @ 3_600..172_800 => format!("in {} h", left / 3_600),
@@ -128,8 +127,8 @@ mod tests {
             (86_400, "in 24 h"),
             (172_800, "in 2 d"),
         ] {
-            assert_eq!(expires(now + left, now as u64), text);
+            assert_eq!(expires(now + left, now), text);
         }
-        assert_eq!(expires(-1, now as u64), "now");
+        assert_eq!(expires(-1, now), "now");
     }
 }

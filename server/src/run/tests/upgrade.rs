@@ -6,6 +6,9 @@ use cloakwork_storage::{Database, Rows};
 use super::*;
 use crate::database::{CATALOGUE_FILE, FILE, ONE_DATABASE, SCHEMA};
 
+/// Version of a catalogue that has a file of its own.
+const CATALOGUE_APART: i64 = 5;
+
 const BLOB: &str = "11223344";
 
 /// Fills a data directory as an earlier server did: two databases, and a blob.
@@ -14,7 +17,7 @@ async fn earlier(directory: &Path) -> PathBuf {
     std::fs::create_dir_all(blob.parent().unwrap()).unwrap();
     std::fs::create_dir_all(directory.join("staging")).unwrap();
     std::fs::write(&blob, [0; 100]).unwrap();
-    let catalogue = cloakwork_keystore::SCHEMA.in_ledger(SCHEMA.ledger);
+    let catalogue = cloakwork_keystore::SCHEMA.at(CATALOGUE_APART).in_ledger(SCHEMA.ledger);
     for (name, schema, rows) in [
         (
             FILE,
@@ -27,7 +30,7 @@ async fn earlier(directory: &Path) -> PathBuf {
             format!(
                 "INSERT INTO blobs (tenant, digest, size_bytes, kind, set_id, key_id, count, degree_max, \
                  noise_level_max, is_key, damaged, created_ms, touched_ms, keep_until_ms) VALUES ('acme', X'{digest}', \
-                 100, 1, 65280, X'{key}', 1, 1, 1, 0, 0, 1, 1, 1); \
+                 100, 1, 65280, X'{key}', 1, 1, 1, 0, 0, 1700000001000, 1700000002000, 1700000003000); \
                  INSERT INTO usage (tenant, blob_bytes, ciphertext_bytes) VALUES ('acme', 100, 100)",
                 digest = BLOB.repeat(8),
                 key = BLOB.repeat(4),
@@ -58,7 +61,7 @@ async fn a_start_moves_the_catalogue_and_keeps_every_blob() {
     let data = directory.path().join("data");
     let blob = earlier(&data).await;
     for _ in 0..2 {
-        let server = Server::start(config(&data)).await.unwrap();
+        let server = Server::start(config(&data), Clock::system()).await.unwrap();
         server.run(std::future::ready(())).await.unwrap();
         assert!(blob.exists(), "a blob without a row would be a leftover");
         assert!(!data.join(CATALOGUE_FILE).exists());
@@ -66,10 +69,12 @@ async fn a_start_moves_the_catalogue_and_keeps_every_blob() {
     let database = open_database(&data, 1).await.unwrap();
     let mut reader = database.read().await.unwrap();
     let tenant = TenantId::new("acme").unwrap();
-    let blobs =
-        reader.query("SELECT size_bytes FROM blobs WHERE tenant = $1").bind(tenant.as_str()).all().await.unwrap();
+    let blobs = reader.query("SELECT * FROM blobs WHERE tenant = $1").bind(tenant.as_str()).all().await.unwrap();
     assert_eq!(blobs.iter().map(|row| row.int("size_bytes").unwrap()).collect::<Vec<_>>(), [100]);
-    assert_eq!(reader.query("SELECT name FROM tenants").one().await.unwrap().text("name"), Ok("acme"));
+    let times = ["created_micros", "touched_micros", "keep_until_micros"].map(|name| blobs[0].int(name).unwrap());
+    assert_eq!(times, [1_700_000_001_000_000, 1_700_000_002_000_000, 1_700_000_003_000_000]);
+    let tenant = reader.query("SELECT * FROM tenants").one().await.unwrap();
+    assert_eq!((tenant.text("name"), tenant.int("created_micros")), (Ok("acme"), Ok(1_700_000_000_000_000)));
 }
 
 /// Without its rows, the server would remove every blob.
@@ -81,7 +86,7 @@ async fn a_directory_whose_catalogue_is_missing_is_refused() {
     let (catalogue, elsewhere) = (data.join(CATALOGUE_FILE), directory.path().join("catalogue"));
     std::fs::rename(&catalogue, &elsewhere).unwrap();
     for _ in 0..2 {
-        let refused = Server::start(config(&data)).await.expect_err("refused");
+        let refused = Server::start(config(&data), Clock::system()).await.expect_err("refused");
         assert!(matches!(refused, RunError::CatalogueMissing { .. }), "{refused}");
         // Neither may the command line migrate the database, because the next start would not
         // notice.
@@ -89,7 +94,7 @@ async fn a_directory_whose_catalogue_is_missing_is_refused() {
     }
     assert!(blob.exists());
     std::fs::rename(&elsewhere, &catalogue).unwrap();
-    Server::start(config(&data)).await.unwrap().run(std::future::ready(())).await.unwrap();
+    Server::start(config(&data), Clock::system()).await.unwrap().run(std::future::ready(())).await.unwrap();
     assert!(blob.exists());
 }
 
@@ -100,5 +105,5 @@ async fn a_database_from_before_the_first_start_needs_no_catalogue() {
     let data = directory.path().join("data");
     private::open_directory(&data, &[]).unwrap();
     Database::open(&data.join(FILE), &[SCHEMA.at(ONE_DATABASE - 1)], 1).await.unwrap().close().await;
-    Server::start(config(&data)).await.unwrap().run(std::future::ready(())).await.unwrap();
+    Server::start(config(&data), Clock::system()).await.unwrap().run(std::future::ready(())).await.unwrap();
 }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cloakwork_circuit::ckks::Vector;
+use cloakwork_clock::Clock;
 use cloakwork_keystore::{self as keystore, BlobInfo, Digest, Keystore, TenantId};
 use cloakwork_params::{ObjectKind, ckks::layout::CiphertextShape};
 use cloakwork_proto::v1::{self, CommitResultRequest};
@@ -11,7 +12,7 @@ use tonic::{Status, Streaming};
 
 use super::incoming::Incoming;
 use crate::{
-    clock, database, digest,
+    database, digest,
     dispatch::Leased,
     error::{ApiError, DIGEST_MISMATCH, INVALID_ARGUMENT},
     jobs::{Content, JobMeta, id},
@@ -33,6 +34,8 @@ pub struct Outputs {
     pub quota: Quota,
     /// The compiler, which remembers compiled programs.
     pub compiler: Compiler,
+    /// Source of the current time.
+    pub clock: Clock,
     /// Limits.
     pub limits: Arc<Limits>,
     /// Counters of received bytes.
@@ -148,9 +151,8 @@ impl Outputs {
         expected: &Expected,
     ) -> Result<(), ApiError> {
         expected.conform(leased, &self.keystore.blob(tenant, digest).await?)?;
-        let until = clock::unix_micros().saturating_add(leased.meta.keep_outputs_micros);
-        let pin =
-            keystore::Pin { holder: id::output_holder(leased.meta.id), until: Some(clock::from_unix_micros(until)) };
+        let until_micros = self.clock.unix_micros().saturating_add(leased.meta.keep_outputs_micros);
+        let pin = keystore::Pin { holder: id::output_holder(leased.meta.id), until_micros: Some(until_micros) };
         Ok(self.keystore.pin(tenant, &[*digest], &pin).await?)
     }
 

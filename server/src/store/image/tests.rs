@@ -111,7 +111,7 @@ async fn rows(database: &Database) -> Vec<String> {
          ORDER BY job, place",
         "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_outputs \
          ORDER BY job, place",
-        "SELECT tenant || hex(digest) || hex(holder) || until_ms AS line FROM pins ORDER BY holder, digest",
+        "SELECT tenant || hex(digest) || hex(holder) || until_micros AS line FROM pins ORDER BY holder, digest",
         "SELECT tenant || hex(digest) || registered AS line FROM programs ORDER BY digest",
         "SELECT tenant || inline_bytes || ' ' || ended_jobs AS line FROM tenant_usage",
     ] {
@@ -205,7 +205,7 @@ async fn outputs_of_a_failed_job_are_released() {
         (3, JobState::Succeeded, false, 1),
         (4, JobState::Failed, false, 0),
     ] {
-        let pin = Pin { holder: id::output_holder(JobId(number.into())), until: None };
+        let pin = Pin { holder: id::output_holder(JobId(number.into())), until_micros: None };
         database.apply(Survival::Crash, |batch| pin.add_to(batch, "a", [&[7; 32]].into_iter())).await.unwrap();
         let mut life = Life::default();
         let steps = [Step::Submit { promised: true }, Step::End { state, outputs: 0 }];
