@@ -7,6 +7,7 @@ mod attempts;
 mod check;
 mod fill;
 mod refusals;
+mod rooms;
 mod stats;
 mod suspects;
 mod timers;
@@ -28,6 +29,7 @@ use crate::types::{NewJob, RestoredJob, TenantId, Time, WorkerId};
 use crate::worker::Worker;
 use ages::Ages;
 use alarms::Alarms;
+use rooms::Rooms;
 use suspects::Suspects;
 
 /// Decides which worker computes which job. The crate's documentation lists the duties of its
@@ -41,6 +43,8 @@ pub struct Scheduler {
     /// Queued jobs that are suspects.
     suspects: Suspects,
     workers: BTreeMap<WorkerId, Worker>,
+    /// The workers that have room. Up to date except during recovery, when nothing is handed out.
+    rooms: Rooms,
     /// When the scheduler must act on a job. One entry for each job.
     timers: Alarms,
     /// When a silent worker may have to be removed. One entry for each worker.
@@ -88,6 +92,7 @@ impl Scheduler {
             queue: Queue::new(config.quantum, config.patience),
             suspects: Suspects::default(),
             workers: BTreeMap::new(),
+            rooms: Rooms::default(),
             timers: Alarms::default(),
             silences: BTreeSet::new(),
             ages: Ages::default(),

@@ -48,6 +48,8 @@ pub(crate) struct Worker {
     pub(crate) groups: BTreeMap<Group, usize>,
     pub(crate) mode: Mode,
     pub(crate) turn: Turn,
+    /// Whether the worker is among the scheduler's rooms.
+    pub(crate) in_rooms: bool,
     /// When the worker is removed unless it reports.
     pub(crate) silent_at: Time,
     /// Time of the worker's entry among the timers. Never later than `silent_at`.
@@ -105,6 +107,13 @@ impl Worker {
     /// Whether the worker may get more jobs of some kind.
     pub(crate) fn is_open(&self, now: Time, config: &Config) -> bool {
         self.is_willing(now, config) && self.mode != Mode::Exclusive && self.holds.len() < config.leases_per_worker_max
+    }
+
+    /// Whether some job could get a place on the worker, now or later without any other event.
+    pub(crate) fn has_room(&self, config: &Config) -> bool {
+        let has_place = self.mode == Mode::Shared && self.holds.len() < config.leases_per_worker_max;
+        let wants = self.wants_any() || self.wants_short() || self.wants_long();
+        has_place && wants && !self.draining && self.wanted > 0
     }
 
     /// Whether the worker holds less cost than it wants.

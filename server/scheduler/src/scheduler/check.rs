@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ages::Ages;
+use super::rooms::Rooms;
 use super::{Load, Scheduler};
 use crate::job::{Job, State};
 use crate::queue::Size;
@@ -16,6 +17,7 @@ impl Scheduler {
     pub fn check(&self) {
         self.check_jobs();
         self.check_workers();
+        self.check_rooms();
         self.check_totals();
         let todo = &self.todo;
         assert!(
@@ -104,6 +106,15 @@ impl Scheduler {
             let waits = waits.filter(|job| worker.wants_any() || job.size(&self.config) == Size::Short);
             assert!(waits.is_none(), "I7: {waits:?} waits beside {id:?}, which has room for it");
         }
+    }
+
+    /// I8: a fresh job finds every worker with room.
+    fn check_rooms(&self) {
+        let mut rooms = Rooms::default();
+        for (id, worker) in self.workers.iter().filter(|(_, worker)| worker.has_room(&self.config)) {
+            rooms.insert(*id, &worker.sets);
+        }
+        assert!(self.recovering || self.rooms == rooms, "rooms: {:?} instead of {rooms:?}", self.rooms);
     }
 
     fn check_totals(&self) {

@@ -1,6 +1,7 @@
 //! Placement: which worker gets which jobs.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::Scheduler;
 use crate::event::Effect;
@@ -13,6 +14,8 @@ use crate::worker::{Mode, Turn, Worker};
 
 /// Maximum number of tenants whose next long job is examined for one that fits beside others.
 const LONG_TENANTS_EXAMINED: usize = 16;
+/// About the number of workers that a scan passes in the time of one look-up.
+const SCANNED_PER_LOOK_UP: usize = 4;
 
 impl Scheduler {
     /// Finishes a step: fills the workers that may take more, then finds a worker with room for
@@ -61,16 +64,25 @@ impl Scheduler {
     fn best_worker(&self, now: Time, seat: Seat) -> Option<WorkerId> {
         let job = self.jobs.get(seat)?;
         let group = job.spec.group;
-        let candidates = self.workers.iter().filter(|(id, worker)| {
+        let fits = |(id, worker): &(&WorkerId, &Worker)| {
             worker.mode == Mode::Shared
                 && worker.is_open(now, &self.config)
                 && worker.sets.contains(&group.set)
                 && !job.refused_by.contains(id)
                 && self.has_room_for(now, worker, job)
-        });
+        };
         let place =
             |(id, worker): &(&WorkerId, &Worker)| (!worker.wants_any(), !worker.is_near(&group), worker.load(), **id);
-        candidates.min_by_key(place).map(|(id, _)| *id)
+        // While most workers have room, a scan costs less than a look-up of each.
+        let rooms = self.rooms.of(group.set);
+        let count: usize = rooms.clone().map(BTreeSet::len).sum();
+        let best = if count * SCANNED_PER_LOOK_UP < self.workers.len() {
+            let open = rooms.flatten().filter_map(|id| self.workers.get_key_value(id));
+            open.filter(fits).min_by_key(place)
+        } else {
+            self.workers.iter().filter(fits).min_by_key(place)
+        };
+        best.map(|(id, _)| *id)
     }
 
     fn has_room_for(&self, now: Time, worker: &Worker, job: &Job) -> bool {
@@ -91,8 +103,16 @@ impl Scheduler {
         worker.wants_long() && self.suspects.first_for(&worker.sets).is_none()
     }
 
-    /// Hands jobs to a worker until it has no more room. Returns whether it got any.
+    /// Hands jobs to a worker until it has no more room. Returns whether it got any. Each change
+    /// that may give a worker room also wakes the worker. The index of rooms is therefore renewed
+    /// here alone.
     fn fill(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
+        let any = self.hand_out(now, id, effects);
+        self.renew_room(id);
+        any
+    }
+
+    fn hand_out(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
         let config = self.config;
         let Some(worker) = self.workers.get_mut(&id) else { return false };
         if worker.mode == Mode::Reserved && !worker.is_willing(now, &config) {

@@ -26,6 +26,7 @@ impl Scheduler {
         for lease in &report.leases[..listed] {
             renewed += usize::from(self.renew(now, id, lease));
         }
+        self.leave_room(id);
         let config = self.config;
         let worker = self.attach(now, id);
         worker.silent_at = now.saturating_add(config.lease);
@@ -132,6 +133,7 @@ impl Scheduler {
 
     /// Removes a worker. Its jobs still name it until they are requeued.
     pub(super) fn remove_worker(&mut self, id: WorkerId) -> Option<Worker> {
+        self.leave_room(id);
         let worker = self.workers.remove(&id)?;
         self.silences.remove(&(worker.timer, id));
         self.todo.dirty.remove(&id);

@@ -124,6 +124,31 @@ fn a_job_goes_to_a_worker_with_its_key_or_else_to_the_least_loaded() {
 }
 
 #[test]
+fn among_many_full_workers_a_job_finds_those_with_room() {
+    let mut bed = Bed::new(Config::default());
+    for id in 1..=20 {
+        bed.worker(id, 1);
+        bed.submit(job(id));
+    }
+    assert_eq!(attempt_of(&bed.submit(job(21)), 21), None, "all are full");
+    bed.worker(7, 100);
+    bed.worker(12, 100);
+    let worker_of = |effects: &[Effect], id| attempt_of(effects, id).map(|attempt| attempt.worker);
+    assert_eq!(worker_of(&bed.submit(job(22).key(2)), 22), Some(WorkerId(12)), "the least loaded");
+    assert_eq!(worker_of(&bed.submit(job(23).key(2).cost(90)), 23), Some(WorkerId(12)), "the one with the key");
+    assert_eq!(worker_of(&bed.submit(job(24)), 24), Some(WorkerId(7)), "again the one with the key");
+}
+
+#[test]
+fn a_worker_with_room_that_reports_other_sets_gets_jobs_of_those_alone() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker(1, 100);
+    bed.report(1, |report| report.sets = vec![cloakwork_params::SetId(9)]);
+    assert_eq!(attempt_of(&bed.submit(job(1)), 1), None);
+    assert!(attempt_of(&bed.submit(job(2).set(9)), 2).is_some());
+}
+
+#[test]
 fn a_lease_that_is_not_reported_runs_out_and_its_result_is_refused() {
     let mut bed = Bed::new(Config::default());
     bed.worker(1, 100);
