@@ -1,7 +1,8 @@
 //! The wave engine: computes ready nodes of all jobs under one key together.
 //!
 //! One thread owns the engine's state. The thread gathers the next wave while the device computes
-//! one, takes results as they come, and otherwise sleeps. A new job joins the next wave, and a
+//! one, and takes results as they come. Without results, the thread polls for a moment and then
+//! sleeps. A new job joins the next wave, and a
 //! cancelled job is left out of the next wave.
 
 mod core;
@@ -44,8 +45,9 @@ enum Command {
     Close,
 }
 
-/// Time for which the last group keeps its arena and tables without jobs. A GPU takes part of a
-/// millisecond to create them, which jobs that follow one another would pay for each.
+/// Time for which the last group keeps its arena and tables without jobs, since the last command. A
+/// GPU takes part of a millisecond to create them. Without this time, each of several jobs in a row
+/// would pay for it.
 const IDLE_GROUP_TIME: Duration = Duration::from_secs(10);
 
 /// Handle of the engine's thread. The number of jobs that the agent holds bounds the command queue.
@@ -61,11 +63,15 @@ pub(crate) struct Engine {
 impl Engine {
     /// Starts an engine whose rows in progress take at most `arena_bytes` on the device.
     pub(crate) fn start(device: Arc<dyn Device>, arena_bytes: u64) -> std::io::Result<Self> {
-        Self::keeping(device, arena_bytes, IDLE_GROUP_TIME)
+        Self::start_with_idle_time(device, arena_bytes, IDLE_GROUP_TIME)
     }
 
     /// Starts an engine whose last group stays for `idle_group_time` without jobs.
-    fn keeping(device: Arc<dyn Device>, arena_bytes: u64, idle_group_time: Duration) -> std::io::Result<Self> {
+    fn start_with_idle_time(
+        device: Arc<dyn Device>,
+        arena_bytes: u64,
+        idle_group_time: Duration,
+    ) -> std::io::Result<Self> {
         let (commands, inbox) = mpsc::channel();
         let woken = Arc::new(AtomicBool::new(false));
         let waker = {

@@ -25,6 +25,8 @@ pub(crate) struct TestDevice {
     changed: Condvar,
     /// The unit for vectors that the device offers.
     pub(crate) vector_unit: Option<Arc<dyn VectorUnit>>,
+    /// Whether the engine may poll for waves.
+    pub(crate) leaves_host_free: bool,
 }
 
 #[derive(Default)]
@@ -37,6 +39,10 @@ struct State {
     refuses_keys: bool,
     /// Numbers of the arenas that exist.
     arenas: BTreeSet<u64>,
+    /// Largest number of arenas that existed at a time.
+    arenas_most: usize,
+    /// Numbers of the tables that are loaded.
+    tables: BTreeSet<u64>,
     running: VecDeque<u64>,
     /// Waves that have ended, and whether there was memory for them.
     ended: HashMap<u64, bool>,
@@ -55,7 +61,14 @@ impl TestDevice {
 
     /// A device that reports the given time curve.
     pub(crate) fn with_curve(slots: u32, curve: Vec<CurvePoint>) -> Self {
-        Self { slots, curve, state: Mutex::default(), changed: Condvar::new(), vector_unit: None }
+        Self {
+            slots,
+            curve,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            vector_unit: None,
+            leaves_host_free: false,
+        }
     }
 
     /// The keys of all waves so far.
@@ -66,6 +79,16 @@ impl TestDevice {
     /// Numbers of the arenas that exist.
     pub(crate) fn arenas(&self) -> BTreeSet<u64> {
         self.state().arenas.clone()
+    }
+
+    /// Largest number of arenas that existed at a time.
+    pub(crate) fn arenas_most(&self) -> usize {
+        self.state().arenas_most
+    }
+
+    /// Numbers of the tables that are loaded.
+    pub(crate) fn tables(&self) -> BTreeSet<u64> {
+        self.state().tables.clone()
     }
 
     /// Waits until no arena exists.
@@ -154,7 +177,7 @@ impl Device for TestDevice {
             units: 1,
             tile: WAVE_WIDTH,
             width_max: WAVE_WIDTH,
-            capabilities: Capabilities { uses_companions: true, ..Capabilities::default() },
+            capabilities: Capabilities { uses_companions: true, leaves_host_free: self.leaves_host_free },
             curve: self.curve.clone(),
         }
     }
@@ -172,14 +195,21 @@ impl Device for TestDevice {
     fn evict_key(&self, _: KeySlot) {}
 
     fn load_lut(&self, _: &'static ParameterSet, _: HostLut<'_>) -> Result<LutSlot, DeviceError> {
-        Ok(LutSlot(self.number()))
+        let number = self.number();
+        self.state().tables.insert(number);
+        Ok(LutSlot(number))
     }
 
-    fn evict_lut(&self, _: LutSlot) {}
+    fn evict_lut(&self, lut: LutSlot) {
+        self.state().tables.remove(&lut.0);
+    }
 
     fn create_arena(&self, _: &'static ParameterSet, _: u64) -> Result<Arena, DeviceError> {
         let arena = Arena { number: self.number(), slots: self.slots };
-        self.state().arenas.insert(arena.number);
+        let mut state = self.state();
+        state.arenas.insert(arena.number);
+        state.arenas_most = state.arenas_most.max(state.arenas.len());
+        drop(state);
         Ok(arena)
     }
 

@@ -151,9 +151,9 @@ impl Vectors {
     }
 }
 
-/// The failure of a job that is too large for the device.
+/// The failure of a job that needs more than a share of the memory for vectors.
 fn too_large(error: DeviceError) -> JobFailure {
-    JobFailure::passing("WORKER_OUT_OF_MEMORY", error)
+    JobFailure::passing("WORKER_OUT_OF_MEMORY", format!("{error} in this worker's memory for vectors"))
 }
 
 #[cfg(test)]

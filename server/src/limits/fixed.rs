@@ -295,6 +295,7 @@ pub const FIXED: &[Fixed] = &[
         "8.0",
         "Factor by which a worker requests more work if the bootstraps of its jobs depend on one another",
     ),
+    row("IDLE_ARENA_BYTES_MAX", "worker/src/engine/core.rs", "64 << 20", "Bytes of an arena that stays without jobs"),
     row("WAVES_MAX", "worker/src/latency.rs", "64", "Waves that a worker lists individually for a job"),
     row(
         "FOREIGN_WARNINGS_MAX",

@@ -1,13 +1,16 @@
 //! A device with faults that tests choose.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
 use cloakwork_device::{
-    Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave, Words, WordsMut,
-    WorkStats,
+    Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, VectorUnit, Waker, Wave,
+    Words, WordsMut, WorkStats,
 };
 use cloakwork_params::{ParameterSet, Standing};
 
@@ -100,6 +103,18 @@ impl<D: Device> Device for Flaky<D> {
     fn has_room(&self) -> bool {
         assert!(!self.panic.swap(false, Ordering::SeqCst), "as the test asked");
         self.inner.has_room()
+    }
+
+    fn discard(&self, arena: Arena, slots: &[u32]) {
+        self.inner.discard(arena, slots);
+    }
+
+    fn vector_unit(&self) -> Option<Arc<dyn VectorUnit>> {
+        self.inner.vector_unit()
+    }
+
+    fn lost(&self) -> Option<String> {
+        self.inner.lost()
     }
 
     fn set_waker(&self, waker: Waker) {

@@ -1,4 +1,4 @@
-//! The contract of a device: above all with the wave engine.
+//! The contract between engines and a device.
 
 use std::{
     sync::Arc,
@@ -61,8 +61,9 @@ pub trait Device: Send + Sync {
     /// Whether the device could begin more work immediately.
     fn has_room(&self) -> bool;
 
-    /// The part of the device that computes programs on vectors, if it has one. Where it has none,
-    /// the worker computes them on the machine's processors.
+    /// The part of the device that computes programs on vectors, if it has one. Otherwise, the
+    /// worker computes them on the machine's processors. Either way, the worker's memory for
+    /// vectors limits their keys, and without such memory the worker takes no such jobs.
     fn vector_unit(&self) -> Option<Arc<dyn VectorUnit>> {
         None
     }
@@ -109,8 +110,8 @@ pub struct Capabilities {
     /// The device benefits from also having the key of a set's companion, and takes waves of the
     /// set under either key.
     pub uses_companions: bool,
-    /// The host's processors are free while the device computes. The engine then polls for the end
-    /// of a wave, because a thread that sleeps wakes late.
+    /// Waves take no processor of the host. The engine then polls for the end of a wave, because a
+    /// thread that sleeps wakes late.
     pub leaves_host_free: bool,
 }
 

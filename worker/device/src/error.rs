@@ -41,7 +41,7 @@ pub enum DeviceError {
         set: &'static str,
     },
     /// The work needs more memory than the device has for one piece of work.
-    #[error("the work takes {needed} bytes for {what}: the device has {most} for them")]
+    #[error("the work takes {needed} bytes for {what}, of which there are {most}")]
     TooLarge {
         /// Use of the memory.
         what: &'static str,

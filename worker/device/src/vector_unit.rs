@@ -11,7 +11,8 @@ use crate::{DeviceError, KeySlot};
 /// The part of a device that computes programs on vectors of approximate numbers. One row is
 /// computed by one call, so that the unit alone decides where values are and what runs together.
 pub trait VectorUnit: Send + Sync {
-    /// Parameter sets that the unit serves.
+    /// Parameter sets that the unit serves. The toy sets are among them, because the self-test
+    /// computes these.
     fn sets(&self) -> Vec<&'static CkksSet>;
 
     /// Computes the masks of a part of a key, and keeps the part for rows. Blocks until the part is

@@ -55,8 +55,9 @@ trait Job: Sized {
     /// is wrong with the bytes.
     async fn read(&self, index: usize, bytes: Bytes) -> Result<Result<Self::Input, String>, JobFailure>;
 
-    /// Computes the job on its engine. The engine owns keys and memory until nothing of the job
-    /// remains in it. A job whose future is dropped is cancelled.
+    /// Computes the job on its engine, which owns the keys until nothing of the job remains in it.
+    /// A job whose future is dropped is cancelled. Returns the memory, which the outputs still
+    /// need.
     async fn run(
         &self,
         agent: &Agent,

@@ -53,10 +53,13 @@ struct Flight {
     is_companion: bool,
 }
 
+/// Maximum size of an arena that stays without jobs. GPUs do not free memory of an arena before the
+/// arena ends.
+const IDLE_ARENA_BYTES_MAX: u64 = 64 << 20;
 /// Number of waves on a device without room: one in computation and the next.
 const QUEUED_WAVES: usize = 2;
-/// Time for which the thread polls while an accelerator computes a wave. Waves of few bootstraps
-/// take less. Longer waves hardly notice how late a sleeping thread wakes.
+/// Time for which the thread polls while a wave is on a device that leaves the host free. For
+/// longer waves, a late wake-up adds little.
 const POLL_TIME: Duration = Duration::from_millis(2);
 
 impl Core {
@@ -94,7 +97,7 @@ impl Core {
                     Command::Cancel(id) => self.remove(id),
                     Command::Drain => self.draining = true,
                     Command::Wake => self.woken.store(false, Ordering::Release),
-                    Command::Close => return,
+                    Command::Close => return self.drop_idle_groups(),
                 }
                 next = self.inbox.try_recv().ok();
             }
@@ -422,17 +425,18 @@ impl Core {
         let Some(job) = group.jobs.get_mut(&id).filter(|job| job.cancelled) else { return };
         if job.lanes_in_flight == 0 {
             job.free(&mut group.slots);
-            group.jobs.remove(&id);
+            group.remove(id);
             self.jobs.remove(&id);
             self.tidy();
             self.try_again();
         }
     }
 
-    /// Removes groups without jobs while other groups have jobs. The last group stays for its next
-    /// job.
+    /// Removes groups without jobs, except a last group whose arena is small. This group stays for
+    /// its next job.
     fn tidy(&mut self) {
-        if !self.jobs.is_empty() {
+        let is_small = |group: &Group| group.arena_bytes() <= IDLE_ARENA_BYTES_MAX;
+        if !self.jobs.is_empty() || !self.groups.values().all(is_small) {
             self.drop_idle_groups();
         }
     }

@@ -89,6 +89,23 @@ impl Group {
         (Need { slots: window.slots.saturating_add(account), is_small }, window.nodes)
     }
 
+    /// Removes a job. Its tables go with it, unless it is the last job: the tables then stay for
+    /// the next one. Nothing else of a job without successor stays.
+    pub(super) fn remove(&mut self, id: u64) {
+        self.jobs.remove(&id);
+        if self.jobs.is_empty() {
+            self.width_limit = WidthLimit::default();
+            self.short_since = None;
+        } else {
+            self.tables.drop_unused();
+        }
+    }
+
+    /// Upper bound of the device's memory behind the arena, in bytes.
+    pub(super) fn arena_bytes(&self) -> u64 {
+        self.slots.ever_taken() * self.slot_bytes
+    }
+
     /// Number of lanes that could be computed now.
     pub(super) fn ready(&self) -> usize {
         self.jobs.values().map(Job::ready).sum()

@@ -63,6 +63,11 @@ impl Slots {
         &self.free[forgotten..]
     }
 
+    /// Number of slots that were ever taken.
+    pub(super) fn ever_taken(&self) -> u64 {
+        self.next.into()
+    }
+
     /// Number of slots that are not free.
     #[cfg(test)]
     pub(super) fn taken(&self) -> usize {

@@ -1,5 +1,5 @@
-//! Lookup tables on the device. Each stays loaded while a job uses it, and until the next job
-//! begins that does not.
+//! Lookup tables on the device. A table stays loaded while a job uses it. The tables of the group's
+//! last job stay longer: the next job to begin drops those that it does not use.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,8 +20,8 @@ impl Drop for Table {
     }
 }
 
-/// The tables of a group. The limits of the programs of its jobs, and of the job that ended last,
-/// bound their number.
+/// The tables of a group. The limits of the programs of its jobs bound their number, or of its last
+/// job while there are none.
 #[derive(Default)]
 pub(super) struct Tables {
     known: HashMap<Functions, Arc<Table>>,
@@ -47,6 +47,26 @@ impl Tables {
         set: &'static ParameterSet,
         tables: &[Functions],
     ) -> Result<Vec<Arc<Table>>, TableError> {
+        let mut got = self.load(device, set, tables);
+        if matches!(got, Err(TableError::Device(DeviceError::OutOfMemory { .. }))) {
+            self.drop_unused();
+            got = self.load(device, set, tables);
+        }
+        self.drop_unused();
+        got
+    }
+
+    /// Drops the tables that no job uses.
+    pub(super) fn drop_unused(&mut self) {
+        self.known.retain(|_, table| Arc::strong_count(table) > 1);
+    }
+
+    fn load(
+        &mut self,
+        device: &Arc<dyn Device>,
+        set: &'static ParameterSet,
+        tables: &[Functions],
+    ) -> Result<Vec<Arc<Table>>, TableError> {
         let mut get = |functions: &Functions| {
             if let Some(table) = self.known.get(functions) {
                 return Ok(table.clone());
@@ -55,9 +75,7 @@ impl Tables {
             self.known.insert(functions.clone(), table.clone());
             Ok(table)
         };
-        let got = tables.iter().map(&mut get).collect();
-        self.known.retain(|_, table| Arc::strong_count(table) > 1);
-        got
+        tables.iter().map(&mut get).collect()
     }
 }
 

@@ -40,6 +40,8 @@ struct SubmittedJob {
 struct JobSpec {
     number: u64,
     key: u8,
+    /// Entries of the lookup table.
+    table: i64,
     rows: usize,
     chain: usize,
     /// Whether the row's values are needed to the end.
@@ -54,7 +56,7 @@ struct JobSpec {
 impl JobSpec {
     fn new(number: u64, rows: usize) -> Self {
         let (has_companion, may_be_noisier) = (false, true);
-        Self { number, key: 1, rows, chain: 1, holds: true, priority: 0, has_companion, may_be_noisier }
+        Self { number, key: 1, table: 0, rows, chain: 1, holds: true, priority: 0, has_companion, may_be_noisier }
     }
 }
 
@@ -97,7 +99,7 @@ fn graph(set: &'static ParameterSet, spec: &JobSpec) -> Graph {
     Graph {
         set,
         inputs: vec![1],
-        tables: vec![Table::Functions(vec![vec![0; 16]])],
+        tables: vec![Table::Functions(vec![vec![spec.table; 16]])],
         nodes: (0..length).map(node).collect(),
         outputs: vec![vec![Output { value: length, degree: 15, noise_level: 1 }]],
     }
@@ -114,13 +116,13 @@ impl TestBed {
 
     /// A test bed with `key_bytes` bytes for keys.
     fn with_keys(device: TestDevice, key_bytes: u64) -> Self {
-        Self::keeping(device, key_bytes, IDLE_GROUP_TIME)
+        Self::with_idle_time(device, key_bytes, IDLE_GROUP_TIME)
     }
 
     /// A test bed whose last group stays for `idle_group_time` without jobs.
-    fn keeping(device: TestDevice, key_bytes: u64, idle_group_time: Duration) -> Self {
+    fn with_idle_time(device: TestDevice, key_bytes: u64, idle_group_time: Duration) -> Self {
         let device = Arc::new(device);
-        let engine = Engine::keeping(device.clone(), 1 << 20, idle_group_time).expect("a thread");
+        let engine = Engine::start_with_idle_time(device.clone(), 1 << 20, idle_group_time).expect("a thread");
         let keys = Arc::new(KeyCache::new(device.clone(), key_bytes, Arc::default()));
         Self { device, engine, keys }
     }
@@ -192,11 +194,58 @@ async fn an_arena_stays_for_the_next_job_of_its_group_and_goes_when_another_grou
     bed.run_single(JobSpec { key: 2, ..JobSpec::new(3, 1) }).await;
     let second = bed.device.arenas();
     assert_eq!((second.len(), second.is_disjoint(&first)), (1, true));
+    assert_eq!(bed.device.arenas_most(), 1, "the first one goes before the second is made");
+    let device = bed.device.clone();
+    drop(bed);
+    assert!(device.arenas().is_empty(), "an engine that ends leaves no arena of ended jobs");
+}
+
+#[tokio::test]
+async fn tables_of_an_ended_job_stay_only_if_no_other_job_is_left() {
+    let bed = TestBed::new(10_000);
+    bed.run_single(JobSpec::new(1, 1)).await;
+    let kept = bed.device.tables();
+    assert_eq!(kept.len(), 1);
+    bed.run_single(JobSpec::new(2, 1)).await;
+    assert_eq!(bed.device.tables(), kept, "its successor uses them");
+    bed.run_single(JobSpec { table: 1, ..JobSpec::new(3, 1) }).await;
+    assert!(bed.device.tables().is_disjoint(&kept), "they go when the next job uses others");
+    let long = bed.submit(JobSpec::new(4, 2 * WAVE_WIDTH)).await;
+    bed.device.next_wave();
+    bed.device.next_wave();
+    let short = bed.submit(JobSpec { table: 1, ..JobSpec::new(5, 1) }).await;
+    bed.device.end_oldest();
+    assert_eq!(bed.next(), BTreeMap::from([(5, 1)]));
+    long.done.await.expect("an end").expect("a result");
+    assert_eq!(bed.device.tables().len(), 1, "those of the ended job go while the other one runs");
+    bed.device.end_oldest();
+    short.done.await.expect("an end").expect("a result");
+}
+
+#[tokio::test]
+async fn an_engine_that_polls_takes_jobs_and_ends() {
+    let mut device = TestDevice::new(10_000);
+    device.leaves_host_free = true;
+    let bed = TestBed::on(device);
+    let long = bed.submit(JobSpec { chain: 3, ..JobSpec::new(1, 1) }).await;
+    bed.device.next_wave();
+    // A job that comes while the engine polls, and one after it has fallen asleep.
+    let second = bed.submit(JobSpec::new(2, 1)).await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let third = bed.submit(JobSpec::new(3, 1)).await;
+    let mut lanes = 0;
+    while lanes < 4 {
+        lanes += bed.next().values().sum::<usize>();
+    }
+    bed.device.end_oldest();
+    for job in [long, second, third] {
+        job.done.await.expect("an end").expect("a result");
+    }
 }
 
 #[tokio::test]
 async fn an_arena_without_jobs_is_dropped_after_a_while() {
-    let bed = TestBed::keeping(TestDevice::new(100), 1 << 20, Duration::from_millis(20));
+    let bed = TestBed::with_idle_time(TestDevice::new(100), 1 << 20, Duration::from_millis(20));
     bed.run_single(JobSpec::new(1, 1)).await;
     bed.device.no_arenas();
     // The engine still takes jobs.

@@ -345,7 +345,8 @@ fn part_failure(digest: &v1::Digest, problem: &FormatError, mut left: impl Read)
 fn load_failure(error: DeviceError) -> JobFailure {
     match error {
         DeviceError::WrongPart(problem) => uploaded_like_this(problem),
-        DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. } => super::too_large(error),
+        DeviceError::OutOfMemory { .. } => JobFailure::passing("WORKER_OUT_OF_MEMORY", error),
+        DeviceError::TooLarge { .. } => super::too_large(error),
         error => JobFailure::passing("DEVICE_FAILED", error),
     }
 }
@@ -420,6 +421,21 @@ mod tests {
         let mut names: Vec<u8> = cache.parts.locked().iter().map(|part| part.name.1[0]).collect();
         names.sort_unstable();
         names
+    }
+
+    #[test]
+    fn a_key_that_exceeds_the_memory_with_its_masks_is_refused_early() {
+        let cache = cache(2);
+        let parts = |bytes: u64| {
+            [
+                v1::Digest { size_bytes: bytes / 2, ..Default::default() },
+                v1::Digest { size_bytes: bytes - bytes / 2, ..Default::default() },
+            ]
+        };
+        assert!(cache.check(&parts(PART_BYTES)).is_ok(), "twice its stored size is the whole memory");
+        let refused = cache.check(&parts(PART_BYTES + 1)).expect_err("more than the whole memory");
+        assert_eq!((refused.reason, refused.retryable), ("WORKER_OUT_OF_MEMORY", true));
+        assert!(refused.message.contains("its key") && refused.message.contains("memory for vectors"), "{refused:?}");
     }
 
     #[tokio::test]

@@ -2,8 +2,8 @@
 //! job under a CKKS parameter set, once inputs and keys are there.
 //!
 //! An [`Engine`] hands jobs to the part of a device that computes vectors, grouped by key.
-//! [`Processors`] are this part where nothing else is: [`run`] executes a plan step by step, and
-//! [`Matrices`] caches the data of bootstraps that does not depend on a key. [`self_test`] runs
+//! [`Processors`] compute where the device has no such part: [`run`] executes a plan step by step,
+//! and [`Matrices`] caches the data of bootstraps that does not depend on a key. [`self_test`] runs
 //! before any job.
 
 #![forbid(unsafe_code)]

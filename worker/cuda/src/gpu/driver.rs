@@ -127,8 +127,8 @@ pub trait Driver: Send + Sync {
     /// As for [`Self::back`]. In addition, neither the host nor a kernel uses the memory any more.
     unsafe fn release(&self, address: Address, reserved: usize, backed: usize) -> Result<(), DriverError>;
 
-    /// Copies bytes to the GPU, and returns when all have arrived. From memory of [`Self::pin`],
-    /// the GPU reads them directly.
+    /// Copies bytes to the GPU, and returns when all have arrived. The GPU reads a single copy from
+    /// memory of [`Self::pin`] directly.
     ///
     /// # Safety
     /// Each copy has as many bytes of memory at its address, and no kernel in flight uses them.

@@ -59,7 +59,7 @@ impl Job for BlockJob {
         content: v1::JobContent,
     ) -> Result<(Self, OwnedSemaphorePermit), JobFailure> {
         let job = Self::check(agent, held, set, content).await?;
-        // Other jobs have the memory.
+        // The job waits: other jobs have the memory.
         held.status.enter(LeaseStage::Waiting);
         // Each input and output briefly exists in two forms.
         let inputs_again = super::bytes_of(&job.sources);

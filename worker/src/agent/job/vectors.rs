@@ -49,7 +49,7 @@ impl Job for VectorJob {
     ) -> Result<(Self, OwnedSemaphorePermit), JobFailure> {
         let none = || JobFailure::passing("SET_NOT_SERVED", "this worker has no memory for vectors");
         let vectors = agent.vectors.clone().ok_or_else(none)?;
-        // Other jobs are being planned, or have the memory.
+        // The job waits: other jobs are being planned, or have the memory.
         held.status.enter(LeaseStage::Waiting);
         let outline = outline(&vectors, set, &content).await?;
         // Vectors briefly exist in two forms: as stored bytes and as words. The values in
@@ -160,7 +160,9 @@ async fn outline(vectors: &Vectors, set: &CkksSet, content: &v1::JobContent) -> 
 fn failure(error: RowError) -> JobFailure {
     match error {
         RowError::Keys(problem) => JobFailure::lasting("KEY_INCOMPLETE", problem),
-        RowError::Device(DeviceError::OutOfMemory { .. }) => JobFailure::passing("WORKER_OUT_OF_MEMORY", error),
+        RowError::Device(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. }) => {
+            JobFailure::passing("WORKER_OUT_OF_MEMORY", error)
+        }
         RowError::Panicked | RowError::GivenUp | RowError::Device(_) => JobFailure::passing("DEVICE_FAILED", error),
         _ => JobFailure::lasting("INTERNAL", error),
     }
