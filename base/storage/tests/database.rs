@@ -157,6 +157,22 @@ async fn readers_are_limited_and_come_back() {
     assert_eq!(pairs(&database).await.len(), 1000);
 }
 
+/// Callers would otherwise wait as long as the holders of all readers please.
+#[tokio::test]
+async fn a_wait_for_a_reader_ends_after_half_a_minute() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let held = [database.read().await.expect("the first"), database.read().await.expect("the second")];
+    tokio::time::pause();
+    let begun = tokio::time::Instant::now();
+    let third = tokio::time::timeout(Duration::from_secs(3600), database.read()).await.expect("the wait ends");
+    let error = third.expect_err("there are two");
+    assert!(matches!(&error, Error::Failed(text) if text.contains("2 readers")), "{error}");
+    assert_eq!(begun.elapsed().as_secs(), 30);
+    drop(held);
+    database.read().await.expect("a reader is free again");
+}
+
 /// A version counts the writes through its own handle, and is unknown while one of them runs.
 #[tokio::test]
 async fn a_version_changes_with_each_write_through_its_handle() {
