@@ -41,7 +41,7 @@ const BATCH: usize = 256;
 const POOLS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Answers that may wait for the next transaction before the dispatcher takes no more commands.
-const ANSWERS_MAX: usize = 4096;
+pub(super) const ANSWERS_MAX: usize = 4096;
 
 /// Maximum bytes of waiting jobs' inputs in memory. Further inputs are read back from the store.
 pub(super) const WORK_BYTES_MAX: usize = 256 << 20;

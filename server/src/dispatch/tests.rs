@@ -155,9 +155,7 @@ impl Fixture {
 
     /// Waits until the dispatcher has handled all earlier commands, whether or not it answers them.
     async fn settles(&self) {
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
+        yield_often().await;
         // The dispatcher handles commands in order, and answers this one at once.
         self.dispatcher.watch(TENANT, JobId(0)).await.unwrap();
     }
@@ -180,6 +178,13 @@ impl Fixture {
 
 const ENDS: &str = "UPDATE ON jobs WHEN NEW.ended_micros IS NOT NULL";
 const NEW_JOBS: &str = "INSERT ON jobs";
+
+/// Lets all other tasks run until they wait.
+async fn yield_often() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
 
 async fn succeeded(watched: &mut Watched) {
     let end =
@@ -361,6 +366,40 @@ async fn no_lease_is_withdrawn_before_the_commit_of_the_end() {
     }
     succeeded(&mut first).await;
     fixture.wished(&[2]).await;
+}
+
+/// Answers wait for the store. Without their limit, commands would fill the memory while the store
+/// stands still.
+#[tokio::test]
+async fn no_command_is_taken_while_too_many_answers_wait_for_the_store() {
+    let fixture = Fixture::new().await;
+    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let submitted = fixture.submit(1, true);
+    fixture.waits_for_store().await;
+    // The transaction on its way has the first answer. These answers wait for the next one.
+    let commands = &fixture.dispatcher.commands;
+    let settled = || {
+        let (reply, answer) = oneshot::channel();
+        commands.try_send(Command::Settled { reply }).map(|()| answer).expect("a place in the queue")
+    };
+    let taken = async || {
+        while commands.capacity() < commands.max_capacity() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut waiting: Vec<_> = (1..actor::ANSWERS_MAX).map(|_| settled()).collect();
+    timeout(STEP_TIMEOUT, taken()).await.expect("the dispatcher takes commands");
+    waiting.push(settled());
+    timeout(STEP_TIMEOUT, taken()).await.expect("there is room for one more answer");
+    waiting.push(settled());
+    yield_often().await;
+    assert_eq!(commands.max_capacity() - commands.capacity(), 1, "one command waits");
+    assert!(!submitted.is_finished());
+    busy.commit().await.unwrap();
+    submitted.await.unwrap().unwrap();
+    for answer in waiting {
+        timeout(STEP_TIMEOUT, answer).await.expect("the dispatcher goes on").unwrap();
+    }
 }
 
 /// Neither reads nor writes work. Callers are refused at once, and the dispatcher goes on when the
