@@ -102,12 +102,12 @@ async fn outputs_and_records_go_at_their_time() {
         job.map(|job| job.end.expect("an end").outputs.len())
     };
     let moment = Duration::from_micros(1);
-    time.advance(DAY - moment);
-    assert_eq!(outputs().await, Some(1));
+    time.advance(DAY);
+    assert_eq!(outputs().await, Some(1), "they are kept to the end of their time");
     time.advance(moment);
     assert_eq!(outputs().await, Some(0));
-    time.advance(DAY);
-    assert_eq!(outputs().await, Some(0));
+    time.advance(DAY - moment);
+    assert_eq!(outputs().await, Some(0), "so is the record");
     time.advance(moment);
     assert_eq!(outputs().await, None);
 }
