@@ -53,6 +53,15 @@ pub enum RunError {
         /// The directory.
         path: PathBuf,
     },
+    /// A server uses a database of an earlier version, which this program would change under it.
+    #[error(
+        "storage.directory {path}: a server is running on a database of an earlier version; stop it, or wait until a \
+         server of this version has started", path = path.display()
+    )]
+    EarlierServer {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A database of an earlier version is here without the catalogue that belongs to it.
     #[error(
         "{file} is missing: it has the metadata of all blobs and keys. Restore it together with server.db, from one \
@@ -110,6 +119,22 @@ pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Data
     opened.map_err(|source| RunError::Database { path, source })
 }
 
+/// Refuses a data directory that a server of an earlier version uses. Opening the database would
+/// rename columns, and the statements of that server would fail from then on.
+pub(crate) async fn check_no_earlier_server(directory: &Path) -> Result<(), RunError> {
+    let path = directory.join(database::FILE);
+    let version = Database::version_of(&path, &database::SCHEMA).await;
+    let version = version.map_err(|source| RunError::Database { path, source })?;
+    let is_earlier = version.is_some_and(|version| version < database::SCHEMA.version());
+    // A server locks the file as long as it runs.
+    let file = File::open(directory.join(LOCK_FILE)).ok();
+    let is_in_use = file.is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+    match is_earlier && is_in_use {
+        true => Err(RunError::EarlierServer { path: directory.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 /// Refuses a directory that a server of an earlier version used, and whose catalogue file is
 /// missing. With an empty catalogue, the server would take every stored blob for a leftover and
 /// remove it.
@@ -139,6 +164,9 @@ async fn absorb_catalogue(database: &Database, directory: &Path) -> Result<(), R
     }
 }
 
+/// Name of the file in a data directory that a server locks.
+const LOCK_FILE: &str = "lock";
+
 /// Maximum time to wait for the lock of a data directory. A killed process takes some time to exit
 /// and release its lock, and supervisors seldom wait for that before they start the next process.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -146,7 +174,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Locks a data directory against other servers. Makes a missing directory.
 async fn lock(directory: &Path) -> Result<File, RunError> {
     private::open_directory(directory, backend::DIRECTORIES)?;
-    let path = directory.join("lock");
+    let path = directory.join(LOCK_FILE);
     let failed = |source| DirectoryError::Io { path: path.clone(), source };
     private::close_file(&path).map_err(failed)?;
     let file = private::file_options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;

@@ -161,7 +161,7 @@ async fn a_catalogue_file_behind_a_link_is_refused() {
     }
 }
 
-/// A file that cannot be moved whole stays as it is, and the database gets none of its rows.
+/// A file that cannot be moved whole keeps its rows, and the database gets none of them.
 #[tokio::test]
 async fn a_move_that_fails_changes_nothing() {
     let home = Home::local();

@@ -159,6 +159,23 @@ async fn a_cached_token_is_valid_until_the_microsecond_at_which_it_expires() {
 }
 
 #[tokio::test]
+async fn a_cached_token_goes_by_the_monotonic_clock() {
+    let fixture = Fixture::new().await;
+    let headers = bearing(fixture.token("jobs", Some(Duration::from_secs(60))).await.reveal());
+    let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));
+    assert_eq!(code(&authenticator, REMOTE, &headers, SUBMIT).await, "OK");
+    fixture.time.set_unix_micros(i64::MAX);
+    assert_eq!(code(&authenticator, REMOTE, &headers, SUBMIT).await, "OK", "the time of day jumped");
+    fixture.time.set_unix_micros(0);
+    fixture.time.advance(Duration::from_secs(60));
+    assert_eq!(
+        code(&authenticator, REMOTE, &headers, SUBMIT).await,
+        "OK",
+        "asked anew, it is valid by the time of day"
+    );
+}
+
+#[tokio::test]
 async fn the_cache_size_is_limited() {
     let fixture = Fixture::new().await;
     let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));

@@ -16,7 +16,7 @@ use super::{failed, load, print};
 use crate::{
     auth::{Scopes, StoreError, TokenId, TokenStore},
     jobs::timestamp,
-    run::open_database,
+    run::{check_no_earlier_server, open_database},
     tenant::Tenant,
 };
 
@@ -184,6 +184,7 @@ impl Place {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let output = runtime.block_on(async {
+            check_no_earlier_server(directory).await.map_err(failed)?;
             let database = open_database(directory, 1).await.map_err(failed)?;
             let done = work(TokenStore::new(database.clone(), Clock::system())).await;
             database.close().await;

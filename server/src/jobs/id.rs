@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use cloakwork_scheduler::JobId;
 use uuid::{ContextV7, Timestamp, Uuid};
 
-/// A new unique ID of a job that is created at this Unix time. IDs grow with each call, so a
-/// tenant's newest jobs have its highest IDs, also where the clock was set back.
+/// A new unique ID of a job that is created at this Unix time. IDs grow with each call within a
+/// process, also where the clock is set back meanwhile. A tenant's newest jobs then have its
+/// highest IDs.
 pub fn new(created_micros: i64) -> JobId {
     static LATEST: Mutex<ContextV7> = Mutex::new(ContextV7::new());
     after(&LATEST, created_micros)

@@ -3,9 +3,8 @@
 //! A transaction then changes each row of a job once, in one statement. A database that gets the
 //! whole transaction as one statement requires this, and no database repeats work.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
-use cloakwork_clock::unix_micros_after;
 use cloakwork_keystore::{Pin, release_pins};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
@@ -235,9 +234,9 @@ impl From<&Requeued> for Schedule {
 
 /// Pins the input blobs of a new job.
 fn pins(new: &NewJob, batch: &mut Batch) {
-    // A job has ended by its deadline, so a pin that is never released expires after it.
-    let until_micros = unix_micros_after(new.meta.deadline_micros, PIN_SLACK);
-    let pin = Pin { holder: id::to_bytes(new.meta.id), until_micros: Some(until_micros) };
+    // The end of the job releases the pin, in one transaction. The pin has no time of its own: the
+    // deadline follows the monotonic clock, and the time of day may jump past it.
+    let pin = Pin { holder: id::to_bytes(new.meta.id), until_micros: None };
     let blobs = new.inputs.iter().filter(|input| input.bytes.is_none());
     pin.add_to(batch, &new.meta.tenant, blobs.map(|input| &input.digest));
 }
@@ -248,9 +247,6 @@ fn release_outputs(end: &End, job: JobId, batch: &mut Batch) {
         release_pins(batch, &id::output_holder(job));
     }
 }
-
-/// How long a job's inputs stay pinned after its deadline. The slack covers clock changes.
-const PIN_SLACK: Duration = Duration::from_secs(3600);
 
 fn contents(batch: &mut Batch, table: &'static str, job: JobId, contents: &[Content]) {
     for (chunk, rows) in contents.chunks(ROWS_MAX).enumerate() {

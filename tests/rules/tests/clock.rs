@@ -9,7 +9,8 @@ use std::{
 use cloakwork_tests_rules::packages;
 
 /// Calls that read the time of day.
-const READS: &[&str] = &["SystemTime::now", "Utc::now", "Local::now", "OffsetDateTime::now", "Uuid::now_v"];
+const READS: &[&str] =
+    &["SystemTime::now", "UNIX_EPOCH.elapsed", "Utc::now", "Local::now", "OffsetDateTime::now", "Uuid::now_v"];
 
 #[test]
 fn only_the_clock_reads_the_time_of_day() {

@@ -114,7 +114,7 @@ impl Scheduler {
         for (id, worker) in self.workers.iter().filter(|(_, worker)| worker.has_room(&self.config)) {
             rooms.insert(*id, &worker.sets);
         }
-        assert!(self.recovering || self.rooms == rooms, "rooms: {:?} instead of {rooms:?}", self.rooms);
+        assert!(self.recovering || self.rooms == rooms, "I8: rooms: {:?} instead of {rooms:?}", self.rooms);
     }
 
     fn check_totals(&self) {

@@ -104,8 +104,8 @@ impl Scheduler {
     }
 
     /// Hands jobs to a worker until it has no more room. Returns whether it got any. Each change
-    /// that may give a worker room also wakes the worker. The index of rooms is therefore renewed
-    /// here alone.
+    /// that may give a worker room also wakes the worker. A worker therefore enters the index of
+    /// rooms here alone.
     fn fill(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
         let any = self.hand_out(now, id, effects);
         self.renew_room(id);

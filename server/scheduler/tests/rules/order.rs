@@ -136,7 +136,7 @@ fn among_many_full_workers_a_job_finds_those_with_room() {
     let worker_of = |effects: &[Effect], id| attempt_of(effects, id).map(|attempt| attempt.worker);
     assert_eq!(worker_of(&bed.submit(job(22).key(2)), 22), Some(WorkerId(12)), "the least loaded");
     assert_eq!(worker_of(&bed.submit(job(23).key(2).cost(90)), 23), Some(WorkerId(12)), "the one with the key");
-    assert_eq!(worker_of(&bed.submit(job(24)), 24), Some(WorkerId(7)), "again the one with the key");
+    assert_eq!(worker_of(&bed.submit(job(24)), 24), Some(WorkerId(7)), "both have the key, and this one has less work");
 }
 
 #[test]

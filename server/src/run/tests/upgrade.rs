@@ -107,3 +107,20 @@ async fn a_database_from_before_the_first_start_needs_no_catalogue() {
     Database::open(&data.join(FILE), &[SCHEMA.at(ONE_DATABASE - 1)], 1).await.unwrap().close().await;
     Server::start(config(&data), Clock::system()).await.unwrap().run(std::future::ready(())).await.unwrap();
 }
+
+/// A command of this version leaves the database of an earlier server alone while that one runs.
+#[tokio::test]
+async fn no_command_changes_a_database_under_a_server_of_an_earlier_version() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    check_no_earlier_server(&data).await.expect("nothing is there");
+    earlier(&data).await;
+    check_no_earlier_server(&data).await.expect("nobody uses it");
+    let running = lock(&data).await.unwrap();
+    let refused = check_no_earlier_server(&data).await.unwrap_err();
+    assert!(matches!(&refused, RunError::EarlierServer { path } if *path == data), "{refused}");
+    drop(running);
+    let server = Server::start(config(&data), Clock::system()).await.unwrap();
+    check_no_earlier_server(&data).await.expect("a server of this version may run");
+    drop(server);
+}

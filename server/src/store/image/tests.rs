@@ -111,7 +111,7 @@ async fn rows(database: &Database) -> Vec<String> {
          ORDER BY job, place",
         "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_outputs \
          ORDER BY job, place",
-        "SELECT tenant || hex(digest) || hex(holder) || until_micros AS line FROM pins ORDER BY holder, digest",
+        "SELECT tenant || hex(digest) || hex(holder) || ifnull(until_micros, '-') AS line FROM pins ORDER BY holder, digest",
         "SELECT tenant || hex(digest) || registered AS line FROM programs ORDER BY digest",
         "SELECT tenant || inline_bytes || ' ' || ended_jobs AS line FROM tenant_usage",
     ] {
