@@ -13,6 +13,10 @@ use cloakwork_params::{KeyId, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tfhe::{Lut, LweList, format::encode};
 
+/// Time after which a wave counts as hung. An emulated GPU takes minutes for a wave of a real set
+/// while other work has the processors.
+const WAVE_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// A client key, and the encoded parts of its evaluation key.
 pub struct Keys {
     /// The parameter set.
@@ -162,7 +166,7 @@ impl<'d> Bench<'d> {
     /// Submits a wave and waits for its end.
     pub fn run(&self, wave: Wave) -> Result<WorkStats, DeviceError> {
         let ticket = self.device.submit(self.key, self.arena, wave)?;
-        self.device.wait(ticket, Instant::now() + Duration::from_secs(120))
+        self.device.wait(ticket, Instant::now() + WAVE_TIMEOUT)
     }
 
     /// Reads slots.
