@@ -2,7 +2,7 @@
 
 use super::gadget::{balanced_digit_squares, digit_square};
 use super::*;
-use crate::set::{Encoding, ModulusSwitch, SetId, Standing};
+use crate::set::{CompressionSet, Decomposition, Encoding, ModulusSwitch, SetId, Standing};
 use crate::table::{COMPRESSION_SETS, Companion, SETS, by_name, companion_of, find, input_noise_halves};
 
 /// Published figures treat the body's rounding as noise between symmetric boundaries, and the
@@ -225,4 +225,15 @@ fn published_failure_probabilities_of_lists_follow_from_our_terms() {
         let computed = published_decision(set, &after);
         assert!((computed - published).abs() < 0.01, "{}: {computed:.3} is not {published}", compression.name);
     }
+}
+
+/// Every list in the table has the gadget of its set, so only a made-up list tells the two apart.
+#[test]
+fn the_noise_of_unpacking_follows_the_gadget_of_the_list() {
+    let coarse = &COMPRESSION_SETS[0];
+    let set = find(coarse.parameter_sets[0]).expect("in the table");
+    let fine = CompressionSet { bootstrap: Decomposition { base_log: 15, levels: 2 }, ..*coarse };
+    let key_noise = |compression| CompressionNoise::of(set, compression).unpacked.key;
+    let ratio = 2.0 * digit_square(fine.bootstrap) / digit_square(coarse.bootstrap);
+    assert!((key_noise(&fine) / key_noise(coarse) / ratio - 1.0).abs() < 1e-9);
 }
