@@ -2,6 +2,7 @@
 
 mod acquittal;
 mod common;
+mod figures;
 mod long;
 mod order;
 mod poison;
