@@ -77,9 +77,9 @@ async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
         let database = Database::open(&path, &SCHEMAS, 2).await.unwrap();
         let tokens = TokenStore::new(database.clone(), Clock::system());
         let tenants = tokens.tenants().await.unwrap();
-        let tenants: Vec<_> =
-            tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.revoked_micros.is_some())).collect();
-        assert_eq!(tenants, [("acme", false), ("gone", true)], "from version {version}");
+        let tenants: Vec<_> = tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.revoked_micros)).collect();
+        let expected = [("acme", None), ("gone", Some(1_700_000_002_000_000))];
+        assert_eq!(tenants, expected, "from version {version}");
         let rows = tokens.tokens(None).await.unwrap();
         assert_eq!(rows.len(), 2);
         let token = rows.iter().find(|token| token.id == "0123456789ab").unwrap();
@@ -87,6 +87,11 @@ async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
         assert_eq!(
             (token.created_micros, token.expires_micros, token.last_used_micros),
             (1_700_000_003_000_000, Some(1_900_000_000_000_000), Some(1_700_000_004_000_000))
+        );
+        let token = rows.iter().find(|token| token.id == "ba9876543210").unwrap();
+        assert_eq!(
+            (token.created_micros, token.expires_micros, token.revoked_micros, token.last_used_micros),
+            (1_700_000_005_000_000, None, Some(1_700_000_006_000_000), None)
         );
         let store = Store::new(database.clone());
         store.begin().await.unwrap();
