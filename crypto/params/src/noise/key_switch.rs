@@ -103,3 +103,32 @@ impl KeyError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uniform_key_error_has_the_moments_of_a_uniform_variable() {
+        let key = KeyError { products: 1.0, digits: 1..=1, noise: Noise::TUniform { bound_log2: 1 }, deviation: 0.5 };
+        for z in [0.1, 0.5, 1.0] {
+            let w = z * 0.5 * 3_f64.sqrt();
+            assert!((key.error(z)[0] / (w.sinh() / w - 1.0) - 1.0).abs() < 1e-6, "{z}");
+        }
+    }
+
+    #[test]
+    fn derivatives_are_those_of_the_moments() {
+        for noise in [Noise::TUniform { bound_log2: 1 }, Noise::Gaussian { std_dev: 1.0 }] {
+            let key = KeyError { products: 1.0, digits: 1..=1, noise, deviation: 0.5 };
+            for z in [0.1, 0.5, 1.0] {
+                let h = 1e-4;
+                let [below, here, above] = [z - h, z, z + h].map(|z| key.error(z));
+                for order in [1, 2] {
+                    let slope = (above[order - 1] - below[order - 1]) / (2.0 * h);
+                    assert!((slope / here[order] - 1.0).abs() < 1e-6, "order {order} at {z}");
+                }
+            }
+        }
+    }
+}
