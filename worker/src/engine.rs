@@ -2,8 +2,7 @@
 //!
 //! One thread owns the engine's state. The thread gathers the next wave while the device computes
 //! one, and takes results as they come. Without results, the thread polls for a moment and then
-//! sleeps. A new job joins the next wave, and a
-//! cancelled job is left out of the next wave.
+//! sleeps. A new job joins the next wave, and a cancelled job is left out of the next wave.
 
 mod core;
 mod flavours;

@@ -13,9 +13,8 @@ use cloakwork_params::{KeyId, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tfhe::{Lut, LweList, format::encode};
 
-/// Time after which a wave counts as hung. An emulated GPU takes minutes for a wave of a real set
-/// while other work has the processors.
-const WAVE_TIMEOUT: Duration = Duration::from_secs(600);
+/// Time after which a wave counts as hung.
+const WAVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A client key, and the encoded parts of its evaluation key.
 pub struct Keys {

@@ -197,9 +197,8 @@ impl Agent {
         Ok(inputs)
     }
 
-    /// Reserves memory for the inputs of a job and `more` bytes.
-    async fn reserve(&self, inputs: &[v1::AssignedInput], more: u64) -> Result<OwnedSemaphorePermit, JobFailure> {
-        let bytes = bytes_of(inputs).saturating_add(more);
+    /// Waits for memory for the inputs and outputs of a job.
+    async fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit, JobFailure> {
         self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
     }
 

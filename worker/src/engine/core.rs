@@ -55,7 +55,7 @@ struct Flight {
 
 /// Maximum size of an arena that stays without jobs. GPUs do not free memory of an arena before the
 /// arena ends.
-const IDLE_ARENA_BYTES_MAX: u64 = 64 << 20;
+pub(super) const IDLE_ARENA_BYTES_MAX: u64 = 64 << 20;
 /// Number of waves on a device without room: one in computation and the next.
 const QUEUED_WAVES: usize = 2;
 /// Time for which the thread polls while a wave is on a device that leaves the host free. For

@@ -89,8 +89,8 @@ impl Group {
         (Need { slots: window.slots.saturating_add(account), is_small }, window.nodes)
     }
 
-    /// Removes a job. Its tables go with it, unless it is the last job: the tables then stay for
-    /// the next one. Nothing else of a job without successor stays.
+    /// Removes a job and the tables that only this job used. The tables of the last job stay for
+    /// the next one. The width limit and the wait for memory begin anew then.
     pub(super) fn remove(&mut self, id: u64) {
         self.jobs.remove(&id);
         if self.jobs.is_empty() {

@@ -1,7 +1,10 @@
 //! Lookup tables on the device. A table stays loaded while a job uses it. The tables of the group's
 //! last job stay longer: the next job to begin drops those that it does not use.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use cloakwork_circuit::Table as Functions;
 use cloakwork_device::{Device, DeviceError, HostLut, LutSlot};
@@ -47,26 +50,9 @@ impl Tables {
         set: &'static ParameterSet,
         tables: &[Functions],
     ) -> Result<Vec<Arc<Table>>, TableError> {
-        let mut got = self.load(device, set, tables);
-        if matches!(got, Err(TableError::Device(DeviceError::OutOfMemory { .. }))) {
-            self.drop_unused();
-            got = self.load(device, set, tables);
-        }
-        self.drop_unused();
-        got
-    }
-
-    /// Drops the tables that no job uses.
-    pub(super) fn drop_unused(&mut self) {
-        self.known.retain(|_, table| Arc::strong_count(table) > 1);
-    }
-
-    fn load(
-        &mut self,
-        device: &Arc<dyn Device>,
-        set: &'static ParameterSet,
-        tables: &[Functions],
-    ) -> Result<Vec<Arc<Table>>, TableError> {
+        // Dropped tables make room before others are loaded.
+        let wanted: HashSet<&Functions> = tables.iter().collect();
+        self.known.retain(|functions, table| Arc::strong_count(table) > 1 || wanted.contains(functions));
         let mut get = |functions: &Functions| {
             if let Some(table) = self.known.get(functions) {
                 return Ok(table.clone());
@@ -76,6 +62,11 @@ impl Tables {
             Ok(table)
         };
         tables.iter().map(&mut get).collect()
+    }
+
+    /// Drops the tables that no job uses.
+    pub(super) fn drop_unused(&mut self) {
+        self.known.retain(|_, table| Arc::strong_count(table) > 1);
     }
 }
 

@@ -116,13 +116,14 @@ impl TestBed {
 
     /// A test bed with `key_bytes` bytes for keys.
     fn with_keys(device: TestDevice, key_bytes: u64) -> Self {
-        Self::with_idle_time(device, key_bytes, IDLE_GROUP_TIME)
+        Self::of(device, key_bytes, 1 << 20, IDLE_GROUP_TIME)
     }
 
-    /// A test bed whose last group stays for `idle_group_time` without jobs.
-    fn with_idle_time(device: TestDevice, key_bytes: u64, idle_group_time: Duration) -> Self {
+    /// A test bed with arenas of `arena_bytes`. Its last group stays for `idle_group_time` without
+    /// jobs.
+    fn of(device: TestDevice, key_bytes: u64, arena_bytes: u64, idle_group_time: Duration) -> Self {
         let device = Arc::new(device);
-        let engine = Engine::start_with_idle_time(device.clone(), 1 << 20, idle_group_time).expect("a thread");
+        let engine = Engine::start_with_idle_time(device.clone(), arena_bytes, idle_group_time).expect("a thread");
         let keys = Arc::new(KeyCache::new(device.clone(), key_bytes, Arc::default()));
         Self { device, engine, keys }
     }
@@ -201,6 +202,22 @@ async fn an_arena_stays_for_the_next_job_of_its_group_and_goes_when_another_grou
 }
 
 #[tokio::test]
+async fn a_large_arena_does_not_stay() {
+    // A job of one bootstrap takes a slot for its input and one for its result.
+    for (slot_bytes, stays) in [(core::IDLE_ARENA_BYTES_MAX / 8, true), (core::IDLE_ARENA_BYTES_MAX, false)] {
+        let bed = TestBed::of(TestDevice::new(100), 1 << 20, 100 * slot_bytes, IDLE_GROUP_TIME);
+        bed.run_single(JobSpec::new(1, 1)).await;
+        if stays {
+            let first = bed.device.arenas();
+            bed.run_single(JobSpec::new(2, 1)).await;
+            assert_eq!(bed.device.arenas(), first);
+        } else {
+            bed.device.no_arenas();
+        }
+    }
+}
+
+#[tokio::test]
 async fn tables_of_an_ended_job_stay_only_if_no_other_job_is_left() {
     let bed = TestBed::new(10_000);
     bed.run_single(JobSpec::new(1, 1)).await;
@@ -245,7 +262,7 @@ async fn an_engine_that_polls_takes_jobs_and_ends() {
 
 #[tokio::test]
 async fn an_arena_without_jobs_is_dropped_after_a_while() {
-    let bed = TestBed::with_idle_time(TestDevice::new(100), 1 << 20, Duration::from_millis(20));
+    let bed = TestBed::of(TestDevice::new(100), 1 << 20, 1 << 20, Duration::from_millis(20));
     bed.run_single(JobSpec::new(1, 1)).await;
     bed.device.no_arenas();
     // The engine still takes jobs.

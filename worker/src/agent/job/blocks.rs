@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
     super::{Agent, Held, crowd::Place},
-    DigestedOutput, FetchState, Fetched, Job, digested, invalid, key_id, on_thread,
+    DigestedOutput, FetchState, Fetched, Job, bytes_of, digested, invalid, key_id, on_thread,
 };
 use crate::{
     blob::BlobReader,
@@ -62,9 +62,8 @@ impl Job for BlockJob {
         // The job waits: other jobs have the memory.
         held.status.enter(LeaseStage::Waiting);
         // Each input and output briefly exists in two forms.
-        let inputs_again = super::bytes_of(&job.sources);
-        let more = job.output_bytes().saturating_mul(2).saturating_add(inputs_again);
-        let memory = agent.reserve(&job.sources, more).await?;
+        let bytes = bytes_of(&job.sources).saturating_add(job.output_bytes()).saturating_mul(2);
+        let memory = agent.reserve(bytes).await?;
         Ok((job, memory))
     }
 

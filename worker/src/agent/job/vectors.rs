@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
     super::{Agent, Held},
-    DigestedOutput, FetchState, Fetched, Job, digested, invalid, key_id, on_thread,
+    DigestedOutput, FetchState, Fetched, Job, bytes_of, digested, invalid, key_id, on_thread,
 };
 use crate::{
     failure::JobFailure,
@@ -54,8 +54,9 @@ impl Job for VectorJob {
         let outline = outline(&vectors, set, &content).await?;
         // Vectors briefly exist in two forms: as stored bytes and as words. The values in
         // computation have memory of their own.
-        let more = outline.held_row_bytes().saturating_mul(2).saturating_add(outline.planned_bytes);
-        let memory = agent.reserve(&content.inputs, more).await?;
+        let vectors_bytes = outline.held_row_bytes().saturating_mul(2);
+        let bytes = bytes_of(&content.inputs).saturating_add(vectors_bytes).saturating_add(outline.planned_bytes);
+        let memory = agent.reserve(bytes).await?;
         let program = Arc::new(vectors.plan(content.program.clone()).await?);
         let key_id = key_id(&content)?;
         vectors.check(&program, &content.key_parts)?;
