@@ -27,6 +27,13 @@ SAMPLES = {
         ["server/scheduler/src/**"],
         ["server/scheduler/src/sim/**", "server/scheduler/src/sim.rs", "server/scheduler/src/scheduler/check.rs"],
     ),
+    "keystore": ("cloakwork-keystore", ["keystore/src/**"], []),
+    # Admission of jobs, their dispatch and their store.
+    "jobs": (
+        "cloakwork-server",
+        [f"server/src/{room}{files}" for room in ("admit", "dispatch", "jobs", "store") for files in (".rs", "/**")],
+        [],
+    ),
     "noise": ("cloakwork-params", ["crypto/params/src/noise.rs", "crypto/params/src/noise/**"], []),
 }
 SEED = "cloakwork-mutants-1"

@@ -23,6 +23,9 @@ use crate::{
     test_device::{TestDevice, WAVE_WIDTH},
 };
 
+/// An idle time that no test reaches: the tests wait for a minute at most.
+const LONG_IDLE_TIME: Duration = Duration::from_secs(3600);
+
 struct TestBed {
     device: Arc<TestDevice>,
     engine: Engine,
@@ -114,9 +117,9 @@ impl TestBed {
         Self::with_keys(device, 1 << 20)
     }
 
-    /// A test bed with `key_bytes` bytes for keys.
+    /// A test bed with `key_bytes` bytes for keys. Its last group stays.
     fn with_keys(device: TestDevice, key_bytes: u64) -> Self {
-        Self::of(device, key_bytes, 1 << 20, IDLE_GROUP_TIME)
+        Self::of(device, key_bytes, 1 << 20, LONG_IDLE_TIME)
     }
 
     /// A test bed with arenas of `arena_bytes`. Its last group stays for `idle_group_time` without
@@ -205,7 +208,7 @@ async fn an_arena_stays_for_the_next_job_of_its_group_and_goes_when_another_grou
 async fn a_large_arena_does_not_stay() {
     // A job of one bootstrap takes a slot for its input and one for its result.
     for (slot_bytes, stays) in [(core::IDLE_ARENA_BYTES_MAX / 8, true), (core::IDLE_ARENA_BYTES_MAX, false)] {
-        let bed = TestBed::of(TestDevice::new(100), 1 << 20, 100 * slot_bytes, IDLE_GROUP_TIME);
+        let bed = TestBed::of(TestDevice::new(100), 1 << 20, 100 * slot_bytes, LONG_IDLE_TIME);
         bed.run_single(JobSpec::new(1, 1)).await;
         if stays {
             let first = bed.device.arenas();
