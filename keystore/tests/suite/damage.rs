@@ -3,7 +3,7 @@
 use cloakwork_keystore::{Digest, Error, KeyState};
 
 use crate::{
-    home::{Home, Kind, collect, read, tenant},
+    home::{DAY, HOUR, Home, Kind, collect, read, tenant},
     objects::{KEY, bootstrap_key, key_switch_key, list, toy},
 };
 
@@ -73,4 +73,18 @@ async fn orphans_are_removed_at_the_start(home: Home) {
     assert_eq!(home.staged_files(), [staging.join(open.id.as_str())]);
     assert_eq!(read(&keystore, &kept, 0).await.expect("there"), bytes);
     assert_eq!(keystore.upload(&tenant(), &open.id).await.expect("open").committed_bytes, 500);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_young_object_in_a_bucket_is_no_orphan() {
+    let mut home = Home::s3().await;
+    let orphan = home.blob_file(&Digest::of(b"orphan"));
+    std::fs::create_dir_all(orphan.parent().expect("a directory")).expect("a directory");
+    std::fs::write(&orphan, b"left behind").expect("a directory");
+    // The object is a day old by the keystore's clock.
+    for (orphan_age, is_kept) in [(DAY + HOUR, true), (DAY - HOUR, false)] {
+        home.limits.orphan_age = orphan_age;
+        home.open().await;
+        assert_eq!(orphan.exists(), is_kept, "{orphan_age:?}");
+    }
 }

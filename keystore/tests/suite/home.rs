@@ -124,7 +124,7 @@ impl Home {
         };
         let bytes_at = bytes_at.join(BUCKET).join("cloakwork/blobs");
         let mut home = Self::new(directory, StoreOptions::S3(options), bytes_at);
-        home.limits.orphan_age = Duration::ZERO;
+        home.limits.orphan_age = DAY - HOUR;
         home.gate = gate;
         home
     }
@@ -137,7 +137,7 @@ impl Home {
 
     fn new(directory: tempfile::TempDir, store: StoreOptions, bytes_at: PathBuf) -> Self {
         let limits = limits();
-        // A day later than the S3 server, so that objects are old enough to be orphans.
+        // A day later than the S3 server, whose objects are therefore a day old.
         let time = ManualClock::at(unix_micros_after(Clock::system().unix_micros(), DAY));
         let (requests, gate, opened) = (AtomicU64::new(1), Gate::default(), Mutex::default());
         Self { directory, store, bytes_at, limits, allow_weak_sets: true, time, requests, gate, opened }
@@ -319,7 +319,8 @@ fn files_below(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 const DATABASE: &str = "catalogue.db";
 const BUCKET: &str = "bucket";
 const ACCESS: &str = "access";
