@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lock files, format and lints. A toolchain without them is an error where CI says so, and said
-# loudly elsewhere.
+# Checks lock files, format and lints. If the toolchain lacks a tool, the script fails where `CI` is
+# `true`, and prints a loud message elsewhere.
 set -euo pipefail
 
 run() {
@@ -14,14 +14,14 @@ run() {
     fi
 }
 
-# Each workspace's lock file says what its manifests do. A stale one breaks all that is built with
-# --locked, as the benchmarks against others are, but only in a fresh clone. This takes the
-# registry's index and downloads no crates.
+# Checks that the lock file of each workspace matches its manifests. A stale lock file breaks every
+# build with --locked, such as the benchmarks against other libraries, but only in a fresh clone.
+# The check needs the registry's index and downloads no crates.
 cd "$(dirname "$0")/../.."
 find . -name target -prune -o -name Cargo.toml -exec grep -lx '\[workspace\]' {} + | while read -r manifest; do
     if ! cargo update --workspace --locked --quiet --manifest-path "$manifest"; then
         echo "$manifest does not resolve with --locked: its lock file is stale, or the registry is out of reach." >&2
-        echo "cargo update --workspace --manifest-path $manifest brings a stale lock file up to date." >&2
+        echo "cargo update --workspace --manifest-path $manifest updates a stale lock file." >&2
         exit 1
     fi
 done

@@ -1,6 +1,6 @@
-//! Circles of modules: rooms of a crate that use each other, directly or over others.
+//! Cyclic dependencies (circles) between the top-level modules of a crate, direct or indirect.
 //!
-//! A room is a module of the crate's root with everything below it: `edge.rs` and `edge/*` are the
+//! A top-level module with everything below it is called a room: `edge.rs` and `edge/*` are the
 //! room `edge`. Files of one room may use each other in any way.
 
 use std::{

@@ -1,14 +1,13 @@
-//! Which crate may depend on which, and who breaks it.
+//! The dependency rule: the crates that each crate may depend on, and violations of the rule.
 
 use std::{path::Path, process::Command};
 
 use serde_json::Value;
 
-/// A crate and the crates of ours that it may depend on, directly, in what it ships. Every crate of
-/// the blueprint has a row, so that one that comes later is held to it from its first commit.
+/// Each crate, and the crates of this repository that its shipped code may depend on directly.
+/// Planned crates have a row too, so that the rule binds a new crate from its first commit.
 ///
-/// Above all, nothing that the operator runs has `cloakwork-secret` in its row, nor anything in it
-/// that has.
+/// No crate that an operator runs may reach `cloakwork-secret`, directly or through other crates.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork-params", &[]),
     ("cloakwork-proto", &[]),
@@ -40,11 +39,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork", &["client", "clock"]),
 ];
 
-/// Every dependency of the workspace at `manifest` that the rule does not allow, and every shipped
-/// crate that turns on the randomness of tests, as a sentence.
+/// Returns a sentence for each violation in the workspace at `manifest`. A violation is a
+/// dependency that the rule does not allow, or a shipped crate that turns on the randomness of
+/// tests.
 ///
-/// Reads what `cargo metadata` says of normal and build dependencies; what only tests use is free,
-/// and so are the crates under `tests/`, which nothing depends on.
+/// Reads the normal and build dependencies from `cargo metadata`. Dependencies of tests are exempt.
+/// The crates under `tests/` are exempt as well, because no shipped crate depends on them.
 pub fn violations(manifest: &Path) -> Vec<String> {
     packages(manifest).iter().flat_map(violations_of).collect()
 }
@@ -62,7 +62,7 @@ pub fn packages(manifest: &Path) -> Vec<Value> {
     metadata["packages"].as_array().expect("a list of packages").clone()
 }
 
-/// Every crate that `crate_name` may reach by the rule, over any number of arrows.
+/// Every crate that the rule lets `crate_name` reach, over any number of dependencies.
 pub fn reachable(crate_name: &str) -> Vec<String> {
     let mut reached = vec![crate_name.to_owned()];
     let mut next = 0;
@@ -107,7 +107,8 @@ fn violations_of(package: &Value) -> Vec<String> {
     arrows.chain(randomness).chain(by_default).collect()
 }
 
-/// Keys and noise that anyone can repeat: for tests alone, so only what tests use may ask for it.
+/// The feature with keys and noise that anyone can repeat. Only dependencies of tests may turn on
+/// this feature.
 const TEST_RANDOMNESS: &str = "insecure-test-randomness";
 
 fn features(dependency: &Value) -> impl Iterator<Item = &str> {

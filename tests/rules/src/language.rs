@@ -91,8 +91,8 @@ const PHRASES: &[&str] = &[
     "or so",
 ];
 
-/// All that a file says in a way that the rules forbid. The file's name tells how its text is
-/// found.
+/// Returns every place in a file that breaks a rule. The file's extension determines how its prose
+/// is found.
 pub fn findings(path: &Path, source: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     for paragraph in paragraphs(path, source) {

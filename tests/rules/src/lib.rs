@@ -1,4 +1,4 @@
-//! The rules of the house that a program can check.
+//! Project rules that a program can check.
 
 #![forbid(unsafe_code)]
 

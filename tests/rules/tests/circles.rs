@@ -1,10 +1,10 @@
-//! No rooms of a crate use each other in a circle, and a planted circle is found.
+//! The top-level modules of a crate have no cyclic dependencies, and a planted circle is found.
 
 use std::path::{Path, PathBuf};
 
 use cloakwork_tests_rules::{circles::circles, packages};
 
-/// Circles that stay, each with the reason.
+/// Allowed circles, each with the reason.
 const ALLOWED: &[(&str, &[&str])] = &[
     // The trait of torus words names the jobs of its kernels, so that kernels are compiled once, in
     // this crate.
@@ -27,7 +27,7 @@ fn no_rooms_use_each_other_in_a_circle() {
         let allowed: Vec<&[&str]> = ALLOWED.iter().filter(|(of, _)| *of == name).map(|(_, circle)| *circle).collect();
         let circles = circles(&directory);
         for circle in &allowed {
-            assert!(circles.iter().any(|found| found == circle), "{name}: {circle:?} is no circle any more");
+            assert!(circles.iter().any(|found| found == circle), "{name}: {circle:?} is not a circle any more");
         }
         found.extend(
             circles

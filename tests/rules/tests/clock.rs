@@ -24,7 +24,7 @@ fn only_the_clock_reads_the_time_of_day() {
     }
     let clock = root().join("base/clock/src");
     let (clocks, wrong): (Vec<_>, Vec<_>) = readers.into_iter().partition(|path| path.starts_with(&clock));
-    assert!(clocks.contains(&clock.join("lib.rs")), "the clock is elsewhere: {clocks:?}");
+    assert!(clocks.contains(&clock.join("lib.rs")), "base/clock does not read the time of day: {clocks:?}");
     assert!(wrong.is_empty(), "take a cloakwork_clock::Clock instead: {wrong:#?}");
 }
 

@@ -1,4 +1,4 @@
-//! The dependency rule holds, and would be seen to be broken.
+//! The dependency rule holds, and planted violations are found.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn no_arrow_runs_the_wrong_way() {
+fn no_crate_depends_on_a_crate_that_the_rule_forbids() {
     let found = violations(&root().join("Cargo.toml"));
     assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]
-fn the_rule_itself_keeps_secret_keys_from_the_operator() {
+fn the_rule_keeps_secret_keys_from_crates_that_operators_run() {
     for operated in ["cloakwork-server", "cloakwork-worker", "cloakwork-keystore", "cloakwork-scheduler"] {
         let reached = reachable(operated);
         assert!(!reached.contains(&"cloakwork-secret".to_owned()), "{operated} may reach {reached:?}");
     }
-    assert!(reachable("cloakwork-client").contains(&"cloakwork-secret".to_owned()), "the client does");
+    assert!(reachable("cloakwork-client").contains(&"cloakwork-secret".to_owned()), "the client reaches secret keys");
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_planted_violation_is_found() {
             "cloakwork-server must not turn on insecure-test-randomness of cloakwork-secret",
             "cloakwork-stranger has no row in the dependency rule",
         ],
-        "randomness that anyone can repeat, a server that links secret keys, by a build dependency, and a crate that \
-         the rule does not know"
+        "the planted violations: repeatable randomness by default and by a dependency, a server that links secret \
+         keys by a build dependency, and a crate without a row"
     );
 }

@@ -1,4 +1,5 @@
-//! Only the adapter in `base/storage` names the database driver. Everything else uses the door.
+//! Only the adapter in `base/storage` names the database driver. All other code uses the crate
+//! `cloakwork-storage`.
 
 use std::{
     fs,
@@ -12,7 +13,7 @@ const DRIVER: &str = "sqlx";
 const DOOR: &str = "cloakwork-storage";
 
 #[test]
-fn only_the_door_depends_on_the_driver() {
+fn only_the_storage_crate_depends_on_the_driver() {
     let packages = packages(&root().join("Cargo.toml"));
     assert_eq!(dependents(&packages), [DOOR]);
     let planted = [
@@ -32,7 +33,7 @@ fn only_the_adapter_names_the_driver() {
     let (adapter, others): (Vec<_>, Vec<_>) =
         sources.into_iter().partition(|path| path.starts_with(door.join("src/sqlite")));
     let names_driver = |path: &PathBuf| code(&fs::read_to_string(path).expect("a source")).contains(DRIVER);
-    assert!(adapter.iter().any(names_driver), "the adapter is elsewhere");
+    assert!(adapter.iter().any(names_driver), "no file of the adapter names the driver");
     let wrong: Vec<_> = others.into_iter().filter(names_driver).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(!code("// sqlx\nlet _ = 1;").contains(DRIVER) && code("use sqlx::Row; // x").contains(DRIVER));

@@ -1,4 +1,4 @@
-//! Crates whose tests are one program compile and run every test file.
+//! If the tests of a crate form one program, the program compiles and runs every test file.
 
 use std::{fs, path::Path};
 

@@ -1,16 +1,16 @@
-//! Unsafe code is forbidden by the compiler in every crate but those that hold vector kernels,
-//! launch CUDA kernels, or call C++ in tests, and there it stays in the module that does so.
+//! The compiler forbids unsafe code in every crate, except crates that hold vector kernels, launch
+//! CUDA kernels, or call C++ in tests. In each of these crates, unsafe code stays in one module.
 
 use std::path::{Path, PathBuf};
 
 use cloakwork_tests_rules::packages;
 
-/// The crates that may hold unsafe code, and the path under which they may.
+/// The crates that may hold unsafe code, each with the path to which unsafe code is limited.
 const ALLOWED: &[(&str, &str)] =
     &[("cloakwork-cuda", "src/gpu"), ("cloakwork-math", "src/simd"), ("cloakwork-tests-cuda", "src/emulator")];
 
 #[test]
-fn crates_forbid_it() {
+fn unsafe_code_is_forbidden_outside_of_the_allowed_modules() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     for package in packages(&manifest) {
         let name = package["name"].as_str().expect("a name");

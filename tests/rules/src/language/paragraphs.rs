@@ -39,7 +39,7 @@ pub(super) fn paragraphs(path: &Path, source: &str) -> Vec<Paragraph> {
         if text.starts_with("```") {
             in_code = !in_code;
         }
-        // Text between such marks comes from a program.
+        // A program generates the text between these marks.
         if text.starts_with("<!--") {
             is_generated = !text.contains("end");
         }
