@@ -3,10 +3,10 @@
 //!
 //! The dispatcher decides all waiting commands as a batch and commits their changes in one
 //! transaction (group commit). The dispatcher answers callers and workers only after the commit.
-//! Until then it decides on. One wait for the disk therefore serves many jobs. Everything that a
-//! caller may rely on is on disk before the answer. The remaining writes survive a crash of the
-//! process and reach the disk within 100 ms. Calls that wait for the whole result of a job do not
-//! wait for its transactions (`settle.rs`).
+//! Meanwhile, the dispatcher decides further commands. One wait for the disk therefore serves many
+//! jobs. Everything that a caller may rely on is on disk before the answer. The remaining writes
+//! survive a crash of the process and reach the disk within 100 ms. Calls that wait for the whole
+//! result of a job do not wait for its transactions (`settle.rs`).
 
 mod actor;
 mod command;
@@ -91,27 +91,28 @@ impl Dispatcher {
 
     /// Stores a job and queues it. A repeated request returns the job of the first request.
     ///
-    /// A `promised` job ends in exactly one way, whatever happens, because its caller may go away
-    /// now. A job that is not promised has a caller that waits for its result, so the answer does
-    /// not wait for the store. A crash or a power failure may then undo the job until its result
-    /// has been handed over, and for a moment after. If the store refuses the job, the watch ends
-    /// without an end of the job.
+    /// A `promised` job ends in exactly one way, also after a crash, because its caller may
+    /// disconnect now. A job that is not promised has a caller that waits for its result, so the
+    /// answer does not wait for the store. A crash or a power failure may then undo the job until
+    /// shortly after its result has been handed over. If the store refuses the job, the watch
+    /// closes without a final state of the job.
     pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
         let share = self.writes.take(&job.meta.tenant, units(&job.inputs)).await;
         self.ask(|reply| Command::Submit { job: Box::new(job), promised, share, reply }).await?
     }
 
-    /// Promises a job. Returns none if the job has ended; its end is then durable.
+    /// Promises a job. Returns `None` if the job has ended, once that end is durable.
     pub async fn confirm(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Confirm { tenant: tenant.into(), job, reply }).await?
     }
 
-    /// Cancels an unfinished job. An ended job is left unchanged; none if only the store has it.
+    /// Cancels an unfinished job, and leaves an ended job unchanged. Returns `None` if only the
+    /// store has the job.
     pub async fn cancel(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Cancel { tenant: tenant.into(), job, reply }).await?
     }
 
-    /// A watch on a job that is unfinished or has only this moment ended.
+    /// A watch on a job that is unfinished or has just ended.
     pub async fn watch(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Watch { tenant: tenant.into(), job, reply }).await
     }
@@ -125,7 +126,7 @@ impl Dispatcher {
         Ok(view.map(submit::ended))
     }
 
-    /// Returns once the store holds everything that any caller has been told so far, unless the
+    /// Returns once the store holds every change that any caller has learned of so far, or when the
     /// store fails.
     pub async fn settled(&self) -> Result<(), ApiError> {
         self.ask(|reply| Command::Settled { reply }).await

@@ -39,13 +39,13 @@ pub fn token(listing: &str, position: &[u8]) -> String {
     })
 }
 
-/// The position in a token of this listing, or none for the first page.
+/// The position in a token of this listing, or `None` for the first page.
 pub fn position(listing: &str, token: &str) -> Result<Option<Vec<u8>>, ApiError> {
     if token.is_empty() {
         return Ok(None);
     }
     let bytes = bytes(token).filter(|bytes| bytes.len() > CHECK_BYTES && bytes[0] == VERSION);
-    let bytes = bytes.ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token is not one of this server's"))?;
+    let bytes = bytes.ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token was not issued by this server"))?;
     let (check, position) = bytes[1..].split_at(CHECK_BYTES);
     if check != checksum(listing, position) {
         return Err(PAGE_TOKEN_INVALID.error("page_token belongs to another listing"));

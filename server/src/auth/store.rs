@@ -251,7 +251,7 @@ impl TokenStore {
             // The time is only a hint. A failed write, for example on a full disk, must not fail
             // the call.
             if let Err(error) = store.write_use(&id, now_micros).await {
-                tracing::debug!(%error, token_id = %id, "the last use of a token was not noted");
+                tracing::debug!(%error, token_id = %id, "the last use of a token was not recorded");
             }
         });
     }

@@ -171,7 +171,7 @@ async fn a_cached_token_goes_by_the_monotonic_clock() {
     assert_eq!(
         code(&authenticator, REMOTE, &headers, SUBMIT).await,
         "OK",
-        "asked anew, it is valid by the time of day"
+        "a new lookup checks the time of day, by which the token is valid"
     );
 }
 

@@ -187,8 +187,8 @@ impl Actor {
                 }
                 let _ = reply.send(watched);
             }
-            // The answer follows the decisions before it. While the store fails, nobody waits for
-            // it.
+            // The answer follows all earlier decisions. While the store fails, the reply comes at
+            // once.
             Command::Settled { reply } => match self.stall {
                 None => self.decided.answers.push(Answer::Settled(reply)),
                 Some(_) => drop(reply.send(())),
@@ -198,8 +198,8 @@ impl Actor {
                 match self.workers.attach(report.clone()) {
                     Ok((wishes, stream)) => {
                         self.reported(report);
-                        // The complete assignment, changed or not: this stream has been told
-                        // nothing yet.
+                        // The complete assignment, changed or not, because the new stream has
+                        // received nothing yet.
                         self.assignments.insert(worker, self.scheduler.assignment(worker));
                         self.publish_pools();
                         if reply.send(Ok((wishes, stream))).is_err() && self.workers.detach(worker, stream) {
@@ -389,7 +389,7 @@ impl Actor {
         for report in known {
             let worker = report.worker;
             self.reported(report);
-            // The worker may have been told of leases that the failed transaction made void.
+            // The worker may have received leases that the failed transaction made void.
             self.assignments.insert(worker, self.scheduler.assignment(worker));
         }
         Ok(())

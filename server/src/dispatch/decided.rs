@@ -27,7 +27,7 @@ pub(super) struct Decided {
     pub(super) early: Vec<(WorkerId, JobId, u64)>,
     pub(super) requeued: Vec<JobId>,
     pub(super) endings: Vec<Ending>,
-    /// Ends that callers have been told.
+    /// Ends that were published to their callers before the commit.
     pub(super) handed_over: Vec<HandedOver>,
 }
 
@@ -84,7 +84,7 @@ impl Actor {
 }
 
 impl Answer {
-    /// Whether the caller may rely on the answer from then on, whatever happens.
+    /// Whether the caller may rely on the answer even after a power failure.
     pub(super) fn promises(&self) -> bool {
         match self {
             Self::Submitted(..) | Self::Found(..) | Self::Ended(..) => true,
@@ -109,7 +109,7 @@ impl Answer {
             Self::Submitted(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Found(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Committed(reply, _) => drop(reply.send(Err(error.clone()))),
-            // The store has what it could take.
+            // A failed store holds everything that it accepted, so this caller gets no error.
             Self::Settled(reply) => drop(reply.send(())),
         }
     }

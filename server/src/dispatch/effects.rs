@@ -34,7 +34,7 @@ pub(super) struct Ending {
     handed_over: bool,
 }
 
-/// A job whose end has been told to its caller and is not committed yet.
+/// A job whose end was published to its caller and is not committed yet.
 pub(super) struct HandedOver {
     pub(super) job: JobId,
     /// The change that commits the end.
@@ -128,8 +128,8 @@ impl Actor {
         !ending.handed_over || self.jobs.get(&ending.job).is_none_or(|live| live.promised)
     }
 
-    /// Tells watchers of an end, with a latency record that includes the cost of the end itself.
-    /// Returns the change that stores this record.
+    /// Publishes an end to watchers, with a latency record that includes the cost of the end
+    /// itself. Returns the change that stores this record.
     pub(super) fn tell(&mut self, ending: &Ending) -> Write {
         let mut end = End::clone(&ending.end);
         if let Some(live) = self.jobs.get_mut(&ending.job) {
@@ -153,8 +153,8 @@ impl Actor {
         self.late_since.get_or_insert_with(Instant::now);
     }
 
-    /// The lease of a job that was just assigned to a worker, or none if the job turns out unable
-    /// to run.
+    /// Returns the lease of a job that was just assigned to a worker, or `None` if the job cannot
+    /// be handed out.
     pub(super) async fn lease(&mut self, worker: WorkerId, job: JobId, epoch: u64) -> Option<Arc<Leased>> {
         let work = match self.work(job).await {
             Ok(work) => work?,

@@ -54,7 +54,7 @@ pub struct Leased {
     pub deadline: Instant,
 }
 
-/// Every lease that a worker is to hold, or none before the first decision.
+/// Every lease that a worker is to hold, or `None` before the first decision.
 pub type Wish = Option<Arc<Leases>>;
 
 /// Leased jobs by job ID and epoch.

@@ -54,7 +54,7 @@ impl Actor {
     /// over and memory holds no void decisions.
     pub(super) async fn resume(&mut self) -> bool {
         let Some(Stall { until, void, .. }) = self.stall else { return true };
-        // The last transactions of a server that stops do not wait.
+        // The last transactions of a server that stops do not wait for the pause.
         if Instant::now() < until && !self.stopped {
             return false;
         }

@@ -1,9 +1,9 @@
 //! Settling: transactions make the decisions durable, then watchers and workers learn of them.
 //!
-//! One transaction is on its way to the store at a time. Meanwhile the dispatcher decides on, and
-//! its decisions gather for the next transaction. No caller learns of a decision before its commit,
-//! and no worker loses a lease before the commit of the decision that ends the lease. `recover.rs`
-//! describes a transaction that fails.
+//! One transaction is on its way to the store at a time. Meanwhile the dispatcher makes further
+//! decisions, which wait for the next transaction. No caller learns of a decision before its
+//! commit, and no worker loses a lease before the commit of the decision that ends the lease.
+//! `recover.rs` describes a transaction that fails.
 //!
 //! Two actions do not wait for a transaction, because no one relies on the server for them. The
 //! first attempt at a job of `RunJob` begins early. A result is handed over early if the store
@@ -48,8 +48,8 @@ pub(super) struct Commit {
 }
 
 impl Actor {
-    /// Acts on the decisions: the actions that no one relies on happen at once, and the next
-    /// transaction begins unless one is on its way.
+    /// Acts on the decisions. Actions that need no commit happen at once, and the next transaction
+    /// begins unless one is on its way.
     pub(super) async fn settle(&mut self) {
         if !self.resume().await {
             return;
@@ -61,8 +61,8 @@ impl Actor {
             }
             if self.decided.writes() || self.late_is_due() {
                 if told {
-                    // Lets the tasks that were just told run before the database's thread takes the
-                    // core.
+                    // Lets the tasks that were just notified run before the database's thread takes
+                    // the core.
                     tokio::task::yield_now().await;
                 }
                 self.begin_commit();
@@ -134,8 +134,8 @@ impl Actor {
         self.commit = Some(Commit { decided, late, survival, begun: Instant::now(), applied });
     }
 
-    /// Tells the ends that no one relies on beyond the callers that receive the whole result.
-    /// Returns false if there are none.
+    /// Publishes ends before their commit. Each belongs to a job that is not promised, and its
+    /// caller receives the whole result. Returns whether an end was published.
     ///
     /// The end of a job that the store does not know yet waits for the job's first transaction. A
     /// caller could otherwise hold the result of a job that is unknown after a crash.
@@ -159,12 +159,13 @@ impl Actor {
         !free.is_empty()
     }
 
-    /// Leases jobs that no one relies on to their workers, before the commit. Returns false if
-    /// there are none.
+    /// Hands first attempts at jobs that are not promised to workers, before the commit. Returns
+    /// whether an attempt was handed out.
     ///
-    /// Nothing begins early whose commit is to wait for the disk, or waits behind such a commit. An
-    /// attempt that crashed the process before its record would be forgotten, and the jobs beside
-    /// it would take the blame. A later decision may still make the commit wait.
+    /// No attempt begins early if its commit waits for the disk, or follows a commit that waits for
+    /// the disk. An attempt that crashed the process before its record was stored would be
+    /// forgotten. The jobs beside it would then take the blame. A later decision may still make the
+    /// commit wait.
     async fn begin_early(&mut self) -> bool {
         if self.decided.early.is_empty() {
             return false;
@@ -243,8 +244,8 @@ impl Actor {
         self.late_due().is_some_and(|due| self.stopped || due <= Instant::now())
     }
 
-    /// The failure that the next transaction must survive. Only callers that rely on the server
-    /// from then on need the wait for the disk. An attempt's record must survive a crash of this
+    /// The failure that the next transaction must survive. The wait for the disk is necessary only
+    /// if callers rely on the server afterwards. An attempt's record must survive a crash of this
     /// process, because the job may cause the crash. After a power failure no job is to blame. A
     /// commit of late records also flushes all earlier transactions to disk.
     fn survival(&self, with_late: bool) -> Survival {

@@ -223,7 +223,7 @@ async fn an_unpromised_job_begins_and_ends_while_the_store_is_busy() {
     busy.commit().await.unwrap();
     settled.await.unwrap().unwrap();
     let stored = fixture.store.job(TENANT, JobId(2), true).await.unwrap().expect("the job");
-    assert_eq!(stored.state, JobState::Succeeded, "the store has it by then");
+    assert_eq!(stored.state, JobState::Succeeded, "the store has the end before the answer");
     assert!(committed.await.unwrap().unwrap());
     fixture.wished(&[3]).await;
 }
@@ -266,7 +266,7 @@ async fn a_handed_over_end_survives_a_failing_store() {
     fixture.stored(1).await;
     fixture.wished(&[]).await;
     fixture.dispatcher.settled().await.unwrap();
-    assert!(fixture.dispatcher.watch(TENANT, job).await.unwrap().is_none(), "the store alone knows it now");
+    assert!(fixture.dispatcher.watch(TENANT, job).await.unwrap().is_none(), "only the store knows the job");
     assert_eq!(fixture.commit(1).await.unwrap().ok(), Some(false), "handed in twice");
 }
 

@@ -79,7 +79,8 @@ impl Workers {
         }
         self.streams += 1;
         let stream = self.streams;
-        // Repeats the previous wish, if there was one: the new stream has not been told yet.
+        // Repeats the previous wish, if there was one, because the new stream has not received it
+        // yet.
         let wish = watch::Sender::new(old.and_then(|link| link.wish.borrow().clone()));
         let receiver = wish.subscribe();
         self.links.insert(report.worker, Link { latest: report, stream, wish, lost_micros: None });
@@ -198,13 +199,13 @@ mod tests {
         let (_, stream) = workers.attach(report()).unwrap();
         workers.wish(WorkerId(1), Arc::default());
         time.advance(Duration::from_secs(5));
-        assert!(!workers.detach(WorkerId(1), stream), "it has not said that it leaves");
-        assert_eq!(workers.next_lost(), Some(63_000_000), "two reports before the lease runs out");
+        assert!(!workers.detach(WorkerId(1), stream), "the worker has not announced its departure");
+        assert_eq!(workers.next_lost(), Some(63_000_000), "two report intervals before the lease expires");
         time.advance(Duration::from_secs(57));
         assert_eq!(workers.take_lost(), []);
         let (wishes, again) = workers.attach(report()).unwrap();
         assert_ne!(stream, again);
-        assert!(wishes.borrow().is_some(), "what it held, it still holds");
+        assert!(wishes.borrow().is_some(), "the worker keeps its leases");
         assert_eq!(workers.next_lost(), None);
     }
 

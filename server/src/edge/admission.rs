@@ -56,7 +56,7 @@ impl Admission {
         Ok(Place { admission: self.clone(), share, since: Instant::now() })
     }
 
-    /// The limits of a kind of calls, where it has any here.
+    /// The limits that apply here to a kind of calls, or `None`.
     fn limited(&self, load: Load) -> Option<(&Arc<FairShare<Tenant>>, LimitNames)> {
         match load {
             Load::Request | Load::Stream => Some((&self.requests, ["requests", "tenant_requests"])),
@@ -75,7 +75,7 @@ impl Admission {
         };
         let mean = Duration::from_secs_f64(self.mean_seconds().clamp(0.0, RETRY_DELAY_LONGEST.as_secs_f64()));
         OVERLOADED
-            .error(format!("{value} calls are running, as many as may ({limit})"))
+            .error(format!("{value} calls are running, which is the limit ({limit})"))
             .with("limit", limit)
             .retry_after(mean.max(RETRY_DELAY_SHORTEST))
             .quota(subject, format!("{limit} = {value}"))

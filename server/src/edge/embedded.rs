@@ -41,8 +41,8 @@ impl Door {
 
 impl Edge {
     /// Returns the uplink for the worker inside this process, which makes the same calls as any
-    /// other worker, without a connection. The uplink has a door of its own, so that the worker can
-    /// hand in results while the server drains.
+    /// other worker, without a connection. The uplink has a separate gate ([`Door`]), so that the
+    /// worker can hand in results while the server drains.
     pub fn uplink(self: &Arc<Self>, door: &Door) -> Uplink {
         let (edge, door) = (self.clone(), door.clone());
         Uplink::new(tower::service_fn(move |request: Request<Body>| {

@@ -86,17 +86,17 @@ impl Fixture {
 #[tokio::test]
 async fn a_key_is_not_purged_while_a_job_that_needs_it_is_on_its_way() {
     let fixture = Fixture::new().await;
-    assert!(!fixture.purge().await, "it was not even deleted");
+    assert!(!fixture.purge().await, "the key is not deleted");
     // The job is admitted while the key is active, and not yet in the store when the key is
     // deleted.
     let key_use = fixture.uses.begin(&fixture.tenant, KEY);
     let deleted = fixture.keystore.delete_key(&fixture.tenant, KEY).await.unwrap();
     assert_eq!(deleted.state, KeyState::Deleting);
-    assert!(!fixture.purge().await, "a job is about to need it");
+    assert!(!fixture.purge().await, "a job that is being submitted uses the key");
     fixture.store.apply(Survival::Crash, &[fixture.job()]).await.unwrap();
     drop(key_use);
-    assert!(fixture.uses.0.lock().unwrap().is_empty(), "nothing is kept of jobs that are stored");
-    assert!(!fixture.purge().await, "a job needs it");
+    assert!(fixture.uses.0.lock().unwrap().is_empty(), "uses of stored jobs are removed");
+    assert!(!fixture.purge().await, "a stored job uses the key");
 }
 
 #[tokio::test]

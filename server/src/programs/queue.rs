@@ -410,7 +410,7 @@ mod tests {
         let queue = Queue::new(2, 2 * LARGEST);
         let mut first = enter(&queue, "a", CHEAP_BOOTSTRAPS + 1);
         first.raise(LARGEST).unwrap();
-        first.raise(10).expect("it stays as it is");
+        first.raise(10).expect("the cost does not change");
         assert_eq!(lock(&queue.0).tenants["a"].cost, LARGEST);
         assert!(queue.enter("a", LARGEST + 1, Bound::Tenant).is_err());
         let [mut own, mut other] = ["a", "b"].map(|tenant| enter(&queue, tenant, CHEAP_BOOTSTRAPS + 1));
@@ -421,7 +421,7 @@ mod tests {
         let of_job = queue.enter("a", LARGEST, Bound::None).unwrap();
         assert_eq!(own.raise(LARGEST + 1).unwrap_err().reason(), OVERLOADED);
         drop(of_job);
-        own.raise(u64::MAX).expect("a tenant's only program is let in whatever it costs");
+        own.raise(u64::MAX).expect("a tenant's only program is admitted at any cost");
         drop(own);
         assert!(lock(&queue.0).tenants.values().all(|tenant| tenant.cost == 0));
     }
@@ -458,9 +458,9 @@ mod tests {
         );
         assert!(refused.message().contains("tenant_compile_bootstraps"), "{refused}");
         assert!(queue.enter("b", LARGEST, Bound::Tenant).is_ok());
-        assert!(queue.enter("a", LARGEST, Bound::None).is_ok(), "of an acknowledged job");
+        assert!(queue.enter("a", LARGEST, Bound::None).is_ok(), "no limit applies to an acknowledged job");
         drop(held);
-        assert!(queue.enter("a", u64::MAX, Bound::Tenant).is_ok(), "one is let in whatever it costs");
+        assert!(queue.enter("a", u64::MAX, Bound::Tenant).is_ok(), "a tenant's only program is admitted at any cost");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl JobService for Jobs {
         let watched = self.find(&caller, &request.get_ref().name).await?;
         let mut ended = false;
         let views = WatchStream::new(watched).take_while(move |view| {
-            // The view with the end is still sent.
+            // The first view that has an end is still sent.
             let more = !ended;
             ended = view.end.is_some();
             more
@@ -150,7 +150,7 @@ impl Jobs {
         // Either the dispatcher is gone, or it dropped the job because the store did not take it.
         match self.dispatcher.settled().await {
             Ok(()) => Err(database::unavailable()),
-            Err(_) => Err(DRAINING.error("the server is stopping; the job goes on when it is back")),
+            Err(_) => Err(DRAINING.error("the server is stopping; the job continues when the server is back")),
         }
     }
 
@@ -171,10 +171,10 @@ fn job_id(caller: &Caller, name: &str) -> Result<JobId, ApiError> {
 
 /// The position at which a page begins.
 fn position(bytes: &[u8]) -> Result<JobId, ApiError> {
-    id::from_bytes(bytes).ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token is not one of this listing"))
+    id::from_bytes(bytes).ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token belongs to another listing"))
 }
 
 fn state(number: i32) -> Result<JobState, ApiError> {
     JobState::try_from(number)
-        .map_err(|_| INVALID_ARGUMENT.error(format!("{number} is no state of a job")).field("states", "unknown state"))
+        .map_err(|_| INVALID_ARGUMENT.error(format!("{number} is not a job state")).field("states", "unknown state"))
 }

@@ -213,7 +213,7 @@ impl<'w> Image<'w> {
 }
 
 impl Schedule {
-    /// Of a job that no worker has had.
+    /// The schedule of a job that was never assigned to a worker.
     const NEW: Self =
         Self { state: JobState::Queued, epoch: 0, attempts: 0, worker: None, suspect: None, solo_crashes: 0 };
 }

@@ -90,7 +90,7 @@ async fn inline_bytes_of_a_tenant_follow_inserts_and_deletes() {
 }
 
 #[tokio::test]
-async fn the_oldest_records_beyond_the_limit_are_forgotten_and_live_jobs_and_outputs_are_not() {
+async fn the_oldest_records_beyond_the_limit_are_removed_except_live_jobs_and_kept_outputs() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory).await;
     store.apply(Survival::Crash, &(1..=6).map(|number| job("a", number, 1)).collect::<Vec<_>>()).await.unwrap();
@@ -104,7 +104,7 @@ async fn the_oldest_records_beyond_the_limit_are_forgotten_and_live_jobs_and_out
     for (number, there) in [(1, true), (2, true), (3, false), (4, false), (5, true), (6, true)] {
         assert_eq!(store.job("a", JobId(number), false).await.unwrap().is_some(), there, "job {number}");
     }
-    assert_eq!(store.forget_oldest("a", 100).await.unwrap(), 2, "what is left has outputs, or has not ended");
+    assert_eq!(store.forget_oldest("a", 100).await.unwrap(), 2, "all other jobs have outputs, or have not ended");
     assert!(store.job("b", JobId(7), false).await.unwrap().is_some(), "another tenant's stay");
 }
 
@@ -116,13 +116,13 @@ async fn an_output_waits_for_the_others_of_its_job() {
     let expires = async || {
         let view = store.job("a", JobId(1), true).await.unwrap().unwrap();
         let end = view.end.unwrap();
-        assert_eq!(end.outputs.len(), 3, "a place is a name: none of them moves");
+        assert_eq!(end.outputs.len(), 3, "the index is part of an output's name and never changes");
         end.outputs_expire_micros
     };
     store.done_with(JobId(1), 0, Done::Fetched, 700).await.unwrap();
     store.done_with(JobId(1), 0, Done::Fetched, 700).await.unwrap();
     store.done_with(JobId(1), 2, Done::Deleted, 600).await.unwrap();
-    assert_eq!(expires().await, Some(1000), "nobody has seen the second one");
+    assert_eq!(expires().await, Some(1000), "the second output was not fetched");
     assert!(store.is_deleted(JobId(1), 2).await.unwrap());
     assert!(!store.is_deleted(JobId(1), 0).await.unwrap() && !store.is_deleted(JobId(1), 1).await.unwrap());
     // Fetching a deleted output does not restore it.
@@ -145,7 +145,7 @@ async fn a_program_that_a_job_carried_is_not_a_registered_one() {
     let bytes = store.inline_bytes("a").await.unwrap();
     store.put_program("a", id, &Bytes::from_static(&[1; 10]), 0).await.unwrap();
     assert_eq!(store.is_registered("a", id).await.unwrap(), Some(true));
-    assert_eq!(store.inline_bytes("a").await.unwrap(), bytes, "its bytes were there already");
+    assert_eq!(store.inline_bytes("a").await.unwrap(), bytes, "the bytes were counted with the job");
     assert_eq!(store.is_registered("b", id).await.unwrap(), None);
 }
 
@@ -164,5 +164,5 @@ async fn a_confirmation_is_a_change_that_reaches_the_disk() {
     let before = log();
     store.apply(Survival::PowerFailure, &[Write::Confirmed(JobId(1))]).await.unwrap();
     assert_eq!(promised().await, 1);
-    assert!(log() > before, "without a new frame in the log, SQLite would have waited for nothing");
+    assert!(log() > before, "SQLite waits for the disk only if the log has a new frame");
 }

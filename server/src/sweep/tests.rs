@@ -103,11 +103,11 @@ async fn outputs_and_records_go_at_their_time() {
     };
     let moment = Duration::from_micros(1);
     time.advance(DAY);
-    assert_eq!(outputs().await, Some(1), "they are kept to the end of their time");
+    assert_eq!(outputs().await, Some(1), "outputs are kept to the end of their time");
     time.advance(moment);
     assert_eq!(outputs().await, Some(0));
     time.advance(DAY - moment);
-    assert_eq!(outputs().await, Some(0), "so is the record");
+    assert_eq!(outputs().await, Some(0), "the record is kept to the end of its time");
     time.advance(moment);
     assert_eq!(outputs().await, None);
 }
@@ -122,6 +122,6 @@ async fn a_round_that_panics_does_not_end_the_sweeper() {
     });
     // The first round begins at once.
     let ended = tokio::time::timeout(2 * INTERVAL + INTERVAL / 2, sweeping).await;
-    assert!(ended.is_err(), "it goes on for ever");
+    assert!(ended.is_err(), "the sweeper never ends");
     assert_eq!((rounds.into_inner(), begun.elapsed()), (3, 2 * INTERVAL + INTERVAL / 2));
 }

@@ -167,8 +167,8 @@ async fn a_database_of_a_later_version_is_refused_and_left_alone() {
     assert_eq!(count(&mut later.read().await.unwrap(), "tenants").await, 2);
 }
 
-/// A program from before the databases became one would take the catalogue for empty, and remove
-/// every blob.
+/// Earlier versions have the catalogue in a separate database. An earlier version would find an
+/// empty catalogue and remove every blob.
 #[tokio::test]
 async fn a_program_that_keeps_the_catalogue_apart_refuses_the_database() {
     let directory = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ async fn a_program_that_keeps_the_catalogue_apart_refuses_the_database() {
     assert!(matches!(error, OpenError::Newer { got: 6, known: 5 }), "{error:?}");
 }
 
-/// A program that takes times for milliseconds would keep every token valid for centuries.
+/// A program that reads times as milliseconds would keep every token valid for centuries.
 #[tokio::test]
 async fn a_program_that_stores_milliseconds_refuses_the_database() {
     let directory = tempfile::tempdir().unwrap();

@@ -91,7 +91,7 @@ fn spawned(compiler: &Compiler, tenant: &'static str, bytes: Bytes) -> tokio::ta
 async fn small_programs_of_others_do_not_wait_for_expensive_ones() {
     let mut held = held(Limits::default());
     let waiting: Vec<_> = ["x0", "x1", "x2"].map(|name| spawned(&held.compiler, "a", largest(name))).into();
-    soon(held.began.recv()).await.expect("one is being compiled");
+    soon(held.began.recv()).await.expect("an expensive program is being compiled");
     for name in ["y0", "y1", "y2"] {
         soon(held.compiler.receive("b", &cheap(name))).await.unwrap();
         soon(held.compiler.receive("a", &cheap(name))).await.unwrap();

@@ -14,7 +14,8 @@ use tonic::Status;
 
 use crate::dispatch::{Leases, Wish};
 
-/// Turns wishes into messages. Each stream sends the content of a job once.
+/// Turns wishes, the sets of leases that a worker is to hold, into messages. A stream sends the
+/// content of each job once.
 pub(super) struct Assignments {
     /// Leases that the worker has listed on this stream.
     shown: watch::Receiver<HashSet<(JobId, u64)>>,
@@ -34,7 +35,7 @@ impl Assignments {
         Self { shown, sent: HashSet::new(), interval, draining, told_draining: false }
     }
 
-    /// A message or more for each wish, and when the server begins to drain.
+    /// Yields one or more messages for each wish, and again when the server begins to drain.
     pub(super) fn stream(
         self,
         mut wishes: watch::Receiver<Wish>,

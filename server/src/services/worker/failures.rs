@@ -72,7 +72,8 @@ impl Failures {
     }
 }
 
-/// The failure of a job whose tenant has no room for the outputs, if that is the status.
+/// Converts the status of a tenant without room for outputs to a failure of the job. Returns `None`
+/// for any other status.
 pub(super) fn no_room(status: &Status) -> Option<Failure> {
     status.get_details_error_info().filter(|info| info.reason == QUOTA_EXCEEDED.code)?;
     let message = format!("there is no room for the outputs: {}", status.message());

@@ -193,8 +193,8 @@ async fn a_folded_row_reads_back() {
     assert!(store.live_jobs().await.unwrap().is_empty());
 }
 
-/// Outputs that a worker handed in for a job are kept only if the job succeeded, whether or not the
-/// end shares a transaction with the job's first row.
+/// Outputs that a worker handed in for a job are kept only if the job succeeded. The rule also
+/// holds if the end shares a transaction with the job's first row.
 #[tokio::test]
 async fn outputs_of_a_failed_job_are_released() {
     let directory = tempfile::tempdir().unwrap();
