@@ -3,10 +3,13 @@
 //! lie, drain and come back. The simulator checks the invariants of docs and design after every
 //! step. A seed determines the whole run.
 //!
-//! I1 and I8: every acknowledged job ends once · I2: a stale commit is never accepted · I4: one
-//! request, one job · I5: suspects are alone until acquitted, and a worker only gets sets that it
-//! serves · I6: limits hold · I7: once the faults stop, all jobs end within a computed time · only
-//! poison jobs end as poison, and they cause few crashes.
+//! - I1 and I8: every acknowledged job ends once.
+//! - I2: a stale commit is never accepted.
+//! - I4: one request makes one job.
+//! - I5: suspects are alone until acquitted, and a worker only gets sets that it serves.
+//! - I6: limits hold.
+//! - I7: once the faults stop, all jobs end within a computed time.
+//! - Only poison jobs end as poison, and they cause few crashes.
 
 mod client;
 mod plan;

@@ -169,7 +169,7 @@ impl Worker {
     pub(crate) fn credit(&mut self, job: &Job, config: &Config) {
         let Some(hold) = self.holds.get_mut(&job.spec.id) else { return };
         let left = job.left();
-        debug_assert!(left <= hold.left, "what is done stays done");
+        debug_assert!(left <= hold.left, "the remaining cost of a job never grows");
         let done = hold.left - left;
         hold.left = left;
         self.held_cost -= done;
@@ -193,7 +193,7 @@ impl Worker {
 }
 
 pub(crate) fn take_one<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
-    debug_assert!(counts.contains_key(key), "what is taken off was counted");
+    debug_assert!(counts.contains_key(key), "only a counted item is taken off");
     if let Some(count) = counts.get_mut(key) {
         *count -= 1;
         if *count == 0 {

@@ -63,10 +63,10 @@ impl Line {
     /// Panics where the line keeps a rank that it should have dropped.
     pub(super) fn check(&self) {
         let ranks: BTreeSet<Rank> = self.ranks.iter().map(|Reverse(rank)| *rank).collect();
-        assert_eq!(ranks.len(), self.ranks.len(), "a rank is here once");
-        assert!(self.gone.is_subset(&ranks), "what is gone was here");
-        assert!(self.first().is_some_and(|first| !self.gone.contains(&first)), "the first is not gone");
-        assert!(self.gone.len() <= self.len(), "what is gone is kept for too long");
+        assert_eq!(ranks.len(), self.ranks.len(), "each rank is in the line once");
+        assert!(self.gone.is_subset(&ranks), "removed ranks are in the heap");
+        assert!(self.first().is_some_and(|first| !self.gone.contains(&first)), "the first rank is not removed");
+        assert!(self.gone.len() <= self.len(), "removed ranks outnumber the live ranks");
     }
 }
 

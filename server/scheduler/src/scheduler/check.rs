@@ -31,7 +31,7 @@ impl Scheduler {
         let mut ages = Ages::default();
         for (seat, job) in self.jobs.iter() {
             let id = &job.spec.id;
-            assert!(job.timer <= job.due(&self.config), "{id:?} would be forgotten: {job:?}");
+            assert!(job.timer <= job.due(&self.config), "the timer of {id:?} fires too late: {job:?}");
             if job.state == State::Queued {
                 ages.insert(job.submitted);
             }
@@ -40,7 +40,7 @@ impl Scheduler {
                 let recorded = matches!(job.state, State::Leased(_));
                 assert!(
                     hold.is_some_and(|hold| (hold.seat, hold.epoch, hold.recorded) == (seat, job.epoch, recorded)),
-                    "{id:?} hangs"
+                    "{id:?} is not among the holds of its worker"
                 );
             }
         }
@@ -50,7 +50,7 @@ impl Scheduler {
         let rests = |seat: Seat| self.jobs.get(seat).is_some_and(|job| job.rests_until.is_some());
         for class in self.queue.refused().filter(|class| !self.recovering && !self.could_take(class)) {
             let all_rest = self.queue.seats_of(class).into_iter().all(rests);
-            assert!(all_rest, "I7: jobs of {class:?} wait for a worker that is not there");
+            assert!(all_rest, "I7: jobs of {class:?} wait for a worker that does not exist");
         }
         self.suspects.check(queued().filter_map(|(_, job)| Some((job.suspect?, job.spec.group.set, job.spec.id))));
         assert_eq!(self.ages, ages, "ages");
@@ -61,16 +61,16 @@ impl Scheduler {
 
     fn check_workers(&self) {
         for (id, worker) in &self.workers {
-            assert!(worker.timer <= worker.silent_at, "{id:?} would never be given up");
+            assert!(worker.timer <= worker.silent_at, "the timer of {id:?} fires too late");
             assert!(self.silences.contains(&(worker.timer, *id)), "{id:?} has no timer");
             let jobs: Vec<_> = worker.holds.values().filter_map(|hold| self.jobs.get(hold.seat)).collect();
             assert!(
                 jobs.iter().map(|job| &job.spec.id).eq(worker.holds.keys()),
-                "{id:?} holds jobs that are not there"
+                "{id:?} holds jobs that the scheduler does not have"
             );
-            assert!(jobs.iter().all(|job| job.worker() == Some(*id)), "{id:?} holds what is not its");
+            assert!(jobs.iter().all(|job| job.worker() == Some(*id)), "{id:?} holds jobs of another worker");
             for (hold, job) in worker.holds.values().zip(&jobs) {
-                assert_eq!(hold.left, job.left(), "what is left of {job:?}");
+                assert_eq!(hold.left, job.left(), "remaining cost of {job:?}");
             }
             assert_eq!(worker.held_cost, jobs.iter().map(|job| job.left()).sum::<u64>(), "cost on {id:?}");
             let (short, long): (Vec<&Job>, Vec<_>) = jobs.iter().partition(|job| job.size(&self.config) == Size::Short);

@@ -1,9 +1,10 @@
 //! Jobs that are too large for some workers.
 //!
 //! A worker learns the memory need of a job only when it has the job, and hands back a job that
-//! does not fit. The job then waits for a worker that has not refused it, even while the others are
-//! free. If every worker has refused it, the job rests: a new worker may be about to attach, or the
-//! missing memory may be in use only for now. After the rest, all workers may have the job again.
+//! does not fit. The job then waits for a worker that has not refused it, even while other workers
+//! are free. If every worker has refused the job, the job rests. A new worker may be about to
+//! attach, or the missing memory may be in use only for now. After the rest, all workers may have
+//! the job again.
 
 use super::Scheduler;
 use crate::queue::Class;

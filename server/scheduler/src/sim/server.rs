@@ -116,7 +116,7 @@ impl World {
         }
         let tenant = self.plan.wishes[request].group.tenant;
         if let Err(refusal) = server.core.admit(tenant) {
-            assert!(refusal.used >= refusal.max, "refused for nothing: {refusal}");
+            assert!(refusal.used >= refusal.max, "refused below the limit: {refusal}");
             return;
         }
         let id = JobId(u128::from(self.random.next()));
@@ -181,7 +181,7 @@ impl World {
             server.core.step(now, event, &mut effects);
         }
         self.summary.steps += 1;
-        assert!(self.summary.steps < 50_000, "I7: the scheduler keeps its server busy with nothing");
+        assert!(self.summary.steps < 50_000, "I7: the scheduler keeps its server busy without an end");
         server.core.check();
         let stats = server.core.stats();
         assert!(stats.queued + stats.running <= self.plan.config.jobs_max, "I6: {stats:?}");
@@ -318,7 +318,7 @@ impl Server {
         let suspects: std::collections::BTreeSet<_> = attempts
             .iter()
             .map(|attempt| {
-                let attempt = attempt.unwrap_or_else(|| panic!("{worker:?} is assigned what was never recorded"));
+                let attempt = attempt.unwrap_or_else(|| panic!("{worker:?} is assigned an attempt without a record"));
                 assert_eq!(attempt.worker, worker, "{:?} is assigned to someone else", attempt.job);
                 attempt.suspect.filter(|_| is_fresh(attempt))
             })

@@ -101,7 +101,7 @@ impl World {
             self.later(at, Happening::Fault);
         }
         while !self.is_done() {
-            let Some(((now, _), what)) = self.agenda.pop_first() else { panic!("the world stands still") };
+            let Some(((now, _), what)) = self.agenda.pop_first() else { panic!("no event is left, and jobs remain") };
             self.now = now;
             assert!(now <= self.plan.end, "I7: unfinished at {now}: {:?}", self.unfinished());
             self.happen(what);

@@ -46,10 +46,10 @@ fn a_suspect_that_goes_on_for_two_leases_lets_others_in() {
     bed.worker(1, 100);
     crash(&mut bed, 1);
     bed.worker(2, 100);
-    assert!(holds(&bed, 2, 1), "it is tried");
+    assert!(holds(&bed, 2, 1), "the suspect is tried");
     bed.submit(job(2).tenant(2));
     go_on(&mut bed, 2, 2 * LEASE, |_| true);
-    assert!(!holds(&bed, 2, 2), "not yet: its first report is a moment after it began");
+    assert!(!holds(&bed, 2, 2), "computing counts from the first report, just after the start");
     go_on(&mut bed, 2, LEASE, |_| true);
     assert!(holds(&bed, 2, 2) && holds(&bed, 2, 1));
 }

@@ -57,16 +57,16 @@ fn short_jobs_beside_a_giant_are_as_many_as_the_worker_wants() {
 }
 
 #[test]
-fn many_long_jobs_of_a_tenant_keep_no_other_tenant_off() {
+fn many_long_jobs_of_a_tenant_do_not_shut_out_other_tenants() {
     let mut bed = bed();
     (1..=50).for_each(|id| drop(bed.submit(giant(id).tenant(1))));
     bed.worker(1, 100);
-    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 1, "one at a time");
+    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 1, "the worker holds one long job of the tenant at a time");
     let effects = bed.step(Event::Submitted(job(60).tenant(2).cost(90)));
-    assert!(attempt_of(&effects, 60).is_some(), "less than the worker wants in all: at once");
+    assert!(attempt_of(&effects, 60).is_some(), "a job below the wanted cost is assigned at once");
     bed.step(Event::Recorded { job: of(60), epoch: 1 });
     bed.submit(job(61).tenant(2).cost(90));
-    assert!(!holds(&bed, 1, 61), "its second waits for the first");
+    assert!(!holds(&bed, 1, 61), "the tenant's second long job waits for the first");
     bed.commit(1, 60, 1);
     assert!(holds(&bed, 1, 61));
 }
@@ -87,18 +87,18 @@ fn a_giant_joins_another_only_when_no_other_worker_comes() {
         progress(&mut bed, 1, |_| 0);
         progress(&mut bed, 2, |_| 0);
     }
-    assert!(holds(&bed, 1, 3) || holds(&bed, 2, 3), "it has waited for a lease's time");
+    assert!(holds(&bed, 1, 3) || holds(&bed, 2, 3), "the job has waited for a lease's time");
 }
 
 #[test]
-fn a_giant_that_does_not_fit_yet_keeps_no_other_tenants_long_job_waiting() {
+fn a_giant_that_does_not_fit_yet_does_not_delay_another_tenants_long_job() {
     let mut bed = bed();
     bed.worker(1, 100);
     bed.submit(giant(1).tenant(1));
     (2..=10).for_each(|id| drop(bed.submit(giant(id).tenant(id as u64))));
-    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 1, "they wait for a better place");
+    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 1, "the giants wait for a better place");
     let effects = bed.step(Event::Submitted(job(20).tenant(20).cost(90)));
-    assert!(attempt_of(&effects, 20).is_some(), "less than the worker wants in all: at once");
+    assert!(attempt_of(&effects, 20).is_some(), "a job below the wanted cost is assigned at once");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_worker_takes_long_jobs_of_at_most_eight_tenants() {
     }
     assert_eq!(bed.core.assignment(WorkerId(1)).len(), 8);
     let effects = bed.step(Event::Submitted(job(100).tenant(100)));
-    assert!(attempt_of(&effects, 100).is_some(), "short ones have places of their own");
+    assert!(attempt_of(&effects, 100).is_some(), "short jobs have separate places");
 }
 
 #[test]
@@ -124,11 +124,11 @@ fn finished_rows_no_longer_count_as_held_cost() {
     progress(&mut bed, 1, |_| 50);
     assert_eq!(bed.core.assignment(WorkerId(1)).len(), 1, "100 are left, and 100 are wanted");
     progress(&mut bed, 1, |_| 51);
-    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 2, "the next is there before the first has ended");
+    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 2, "the next job comes before the first has ended");
     // A report of fewer rows than before, or of more than there are, changes nothing.
     progress(&mut bed, 1, |_| 0);
     progress(&mut bed, 1, |_| u64::MAX);
-    assert_eq!(bed.core.stats().pools["cpu"].held_cost, 150, "of the third, which has just come");
+    assert_eq!(bed.core.stats().pools["cpu"].held_cost, 150, "the cost of the third job, which has just come");
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn suspects_wait_for_a_giant_job_while_other_jobs_go_on() {
         progress(&mut bed, 1, |_| 0);
     }
     bed.submit(job(30).tenant(3).cost(50));
-    assert!(!holds(&bed, 1, 30), "no long job more: the suspects would wait for ever");
+    assert!(!holds(&bed, 1, 30), "another long job would delay the suspects for ever");
     progress(&mut bed, 1, |_| 99_950);
-    assert_eq!(bed.submit(job(31).tenant(2)), [], "the end is near: the worker is kept free");
+    assert_eq!(bed.submit(job(31).tenant(2)), [], "the worker is reserved, because its last job ends soon");
     for (id, epoch) in bed.core.assignment(WorkerId(1)) {
         bed.commit(1, id.0, epoch);
     }

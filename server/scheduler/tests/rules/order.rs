@@ -29,7 +29,7 @@ fn a_worker_gets_what_it_wants_and_one_job_at_least() {
         bed.submit(job(id).cost(40));
     }
     bed.worker(1, 100);
-    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 3, "the last may go beyond");
+    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 3, "the last job may exceed the wanted cost");
     bed.worker(2, 1);
     assert_eq!(bed.core.assignment(WorkerId(2)).len(), 1);
     bed.worker(3, 0);
@@ -93,7 +93,7 @@ fn within_a_tenant_priority_counts_then_deadline_then_age() {
 }
 
 #[test]
-fn jobs_whose_key_is_there_go_first_but_not_for_ever() {
+fn jobs_with_a_resident_key_go_first_within_the_patience() {
     let mut bed = Bed::new(Config { patience: 50, ..Config::default() });
     bed.submit(job(1).key(1));
     for id in 2..=20 {
@@ -130,7 +130,7 @@ fn among_many_full_workers_a_job_finds_those_with_room() {
         bed.worker(id, 1);
         bed.submit(job(id));
     }
-    assert_eq!(attempt_of(&bed.submit(job(21)), 21), None, "all are full");
+    assert_eq!(attempt_of(&bed.submit(job(21)), 21), None, "all workers are full");
     bed.worker(7, 100);
     bed.worker(12, 100);
     let worker_of = |effects: &[Effect], id| attempt_of(effects, id).map(|attempt| attempt.worker);
@@ -179,7 +179,7 @@ fn a_reported_lease_lives_on() {
 }
 
 #[test]
-fn a_job_that_stands_still_is_taken_away_unless_it_waits() {
+fn a_job_without_progress_loses_its_lease_unless_it_waits() {
     for (stage, why) in [(Stage::Computing, Some(Why::NoProgress)), (Stage::Waiting, None)] {
         let mut bed = Bed::new(Config::default());
         bed.worker(1, 100);
@@ -199,7 +199,7 @@ fn a_job_that_stands_still_is_taken_away_unless_it_waits() {
 }
 
 #[test]
-fn a_silent_worker_is_given_up() {
+fn a_silent_worker_is_removed() {
     let mut bed = Bed::new(Config::default());
     bed.worker(1, 100);
     bed.submit(job(1));
@@ -299,7 +299,7 @@ fn a_worker_that_drains_gets_nothing_new_and_leaves_without_blame() {
 }
 
 #[test]
-fn limits_refuse_with_a_time_to_wait() {
+fn limits_refuse_with_a_retry_delay() {
     let mut bed = Bed::new(Config { jobs_max: 3, jobs_per_tenant_max: 2, ..Config::default() });
     bed.submit(job(1));
     bed.submit(job(2));
@@ -311,7 +311,7 @@ fn limits_refuse_with_a_time_to_wait() {
 }
 
 #[test]
-fn too_many_workers_are_told_to_hold_nothing() {
+fn workers_beyond_the_limit_get_an_empty_assignment() {
     let mut bed = Bed::new(Config { workers_max: 1, ..Config::default() });
     bed.worker(1, 100);
     assert_eq!(bed.report(2, |_| {}), [Effect::Assign { worker: WorkerId(2), leases: vec![] }]);

@@ -61,7 +61,7 @@ fn suspects_are_tried_with_nothing_beside_them() {
     bed.submit(job(5));
     bed.worker(2, 100);
     let held = bed.core.assignment(WorkerId(2));
-    assert_eq!(held, [(of(1), 2), (of(2), 2)], "a half, and nothing of the others");
+    assert_eq!(held, [(of(1), 2), (of(2), 2)], "half of the suspects and no other jobs");
     bed.submit(job(6));
     assert_eq!(bed.core.assignment(WorkerId(2)), held);
     // Other workers compute other jobs meanwhile.

@@ -61,7 +61,7 @@ fn a_job_that_its_only_worker_refuses_rests_is_retried_and_finally_fails() {
     bed.report(2, |report| report.sets = vec![cloakwork_params::SetId(7)]);
     bed.submit(job(1));
     for epoch in 1..=2 {
-        assert_eq!(attempts(&refuse(&mut bed, 1, 1, epoch)), [], "it rests");
+        assert_eq!(attempts(&refuse(&mut bed, 1, 1, epoch)), [], "the job rests");
         assert_eq!(attempt_of(&rest(&mut bed, &[1]), 1).map(|attempt| attempt.epoch), Some(epoch + 1));
     }
     let end = Effect::Finished { job: of(1), end: End::Failed("TOO_LARGE".into()) };
@@ -89,7 +89,7 @@ fn a_resting_job_goes_to_a_new_worker() {
     bed.now += SECOND;
     assert_eq!(attempt_of(&bed.worker(2, 100), 1).map(|attempt| attempt.worker), Some(WorkerId(2)));
     bed.now += 10 * SECOND;
-    assert_eq!(attempts(&bed.run(Event::Tick)), [], "and its rest is over");
+    assert_eq!(attempts(&bed.run(Event::Tick)), [], "the job's rest is over");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_refused_job_opens_to_all_when_its_last_possible_worker_leaves_or_drains() {
         let mut bed = one_free_and_one_busy();
         bed.submit(job(1));
         refuse(&mut bed, 1, 1, 1);
-        let attempt = attempt_of(&leave(&mut bed), 1).unwrap_or_else(|| panic!("way {number}: it waits for nobody"));
+        let attempt = attempt_of(&leave(&mut bed), 1).unwrap_or_else(|| panic!("way {number}: no worker gets the job"));
         assert_eq!(attempt.worker, WorkerId(1), "way {number}");
     }
 }
@@ -179,7 +179,7 @@ fn the_loss_of_a_lease_that_never_began_counts_no_attempt() {
     bed.worker(1, 100);
     bed.submit(job(1));
     for epoch in 1..=10 {
-        assert_eq!(bed.core.assignment(WorkerId(1)), [(of(1), epoch)], "it never ends for that");
+        assert_eq!(bed.core.assignment(WorkerId(1)), [(of(1), epoch)], "the job does not end because of lost leases");
         bed.now += 14 * SECOND;
         bed.report_leases(1, &[]);
         bed.now += SECOND;
