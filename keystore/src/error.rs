@@ -137,7 +137,7 @@ pub enum Error {
     #[error("this request id was used for another request; use a new one for each")]
     RequestIdReused,
     /// The blob is a secret key, which must never leave its owner. None of its bytes were kept.
-    #[error("this is a secret key; it must stay with its owner, and nothing of it was kept")]
+    #[error("this is a secret key; it must stay with its owner, and none of its bytes were kept")]
     SecretKeyRejected,
     /// The blob has more or fewer bytes than announced.
     #[error("expected a blob of {expected} bytes, got {got}")]

@@ -17,9 +17,9 @@ use crate::{Digest, Error, Keystore, TenantId, catalogue::blobs};
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
     counts: Mutex<HashMap<(TenantId, Digest), u64>>,
-    /// Shared by calls that look a blob up and reserve it, and held alone from the choice of the
-    /// blobs to remove until the end of the transaction. A call would otherwise reserve a blob
-    /// whose removal is about to be committed.
+    /// Calls that look a blob up and reserve it hold the lock for reading. A removal holds the lock
+    /// for writing, from the choice of the blobs until the end of the transaction. Otherwise a call
+    /// could reserve a blob whose removal is about to be committed.
     removing: Arc<RwLock<()>>,
 }
 

@@ -23,8 +23,8 @@ impl ManualClock {
         Clock(Source::Manual(self.0.clone()))
     }
 
-    /// Sets the time of day, also back. Epochs do not notice, as where an administrator sets the
-    /// system's clock.
+    /// Sets the time of day, which may move back. Epochs do not change, as when an administrator
+    /// sets the system's clock.
     pub fn set_unix_micros(&self, unix_micros: i64) {
         self.0.now().unix_micros = unix_micros;
     }

@@ -28,7 +28,7 @@ fn a_step_of_the_time_of_day_leaves_epochs_alone() {
 }
 
 #[test]
-fn the_systems_clock_is_the_systems() {
+fn the_system_clock_reads_the_system_time() {
     let clock = Clock::system();
     let before = unix_micros_of(SystemTime::now());
     let (now, epoch, begun) = (clock.unix_micros(), clock.epoch(), Instant::now());

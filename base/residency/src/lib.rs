@@ -16,7 +16,8 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// The values, by name. The owner holds a lock for each call, and drops evicted values without it.
+/// The values, by name. The owner holds a lock for each call, and drops evicted values without the
+/// lock.
 #[derive(Debug)]
 pub struct Residents<K, V, R = ()> {
     by_name: HashMap<K, Entry<V, R>>,

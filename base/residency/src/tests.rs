@@ -1,4 +1,4 @@
-//! The residents against a list that does the same in the simplest way.
+//! Compares the residents with a model: a list that does the same work in the simplest way.
 
 use proptest::prelude::*;
 
@@ -134,7 +134,7 @@ impl Pair {
 
 proptest! {
     #[test]
-    fn residents_do_what_a_list_does(steps in prop::collection::vec(step(), 1..80)) {
+    fn residents_agree_with_a_list_model(steps in prop::collection::vec(step(), 1..80)) {
         let mut pair = Pair::default();
         for step in steps {
             pair.apply(step);
@@ -144,7 +144,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn the_end_of_the_last_lease_notifies_and_no_other() {
+async fn only_the_end_of_the_last_lease_notifies() {
     let mut residents = Residents::<u8, u8>::default();
     residents.insert(1, 1, 10, ());
     let [first, second] = [0, 1].map(|_| residents.lease(&1, ()).expect("a value"));

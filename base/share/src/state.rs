@@ -119,8 +119,8 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// Grants units to the first callers in line, tenant by tenant.
     ///
     /// A tenant whose own limit is reached is passed over and keeps its turn, since only its own
-    /// shares can make room for it. A tenant that lacks only common units stops the round: later
-    /// requests that are smaller would otherwise use up each unit that comes free, and a large
+    /// shares can make room for it. A tenant that lacks only common units stops the round.
+    /// Otherwise later, smaller requests would use up each unit that comes free, and a large
     /// request would wait for ever.
     fn grant(&mut self) {
         let mut index = 0;

@@ -78,8 +78,8 @@ proptest! {
         }
     }
 
-    /// Callers come, give up and leave in any order. The limits hold at each moment, and everybody
-    /// who stays is served.
+    /// Callers come, give up and leave in any order. The limits hold at each moment, and each
+    /// caller that stays is served.
     #[test]
     fn callers_in_line_keep_to_the_limits_and_are_all_served(
         requests in prop::collection::vec((0..4u8, 1..7u64), 1..40),

@@ -4,8 +4,8 @@ use crate::Value;
 
 /// Statements that run in one transaction, without access to each other's results.
 ///
-/// The adapter sends them together, because each message to a database costs more than a small
-/// statement: two thread switches for SQLite, a round trip for a server.
+/// The adapter sends the statements together, because each message to a database costs more than a
+/// small statement. A message costs two thread switches for SQLite, and a round trip for a server.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) statements: Vec<Statement>,

@@ -38,8 +38,8 @@ pub enum OpenError {
     },
     /// A program with another migration of the same number made the database.
     #[error(
-        "its migration {version} is not the one that this program has: it was made by a build that was never released, \
-         and no released one can go on with it"
+        "its migration {version} differs from that of this program: a build that was never released made the database, \
+         and no released version can continue with it"
     )]
     Changed {
         /// Number of the migration.

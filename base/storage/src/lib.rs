@@ -1,11 +1,11 @@
-//! The one door to the database.
+//! The only access to the database.
 //!
 //! Other crates write SQL text, bind [`Value`]s and read [`Row`]s. No type of a database driver
 //! leaves this crate, so another database needs another adapter here and no change elsewhere. The
 //! only adapter is the one for SQLite (`sqlite`).
 //!
-//! Reads go through [`Database::read`]. Writes take turns: a [`Write`] is a transaction that may
-//! read what it changes, and a [`Batch`] is a list of statements that the database gets at once.
+//! Reads go through [`Database::read`]. Writes take turns. A [`Write`] is a transaction that may
+//! read what it changes. A [`Batch`] is a list of statements that the database gets at once.
 
 #![forbid(unsafe_code)]
 

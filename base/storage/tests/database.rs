@@ -157,7 +157,7 @@ async fn readers_are_limited_and_come_back() {
     assert_eq!(pairs(&database).await.len(), 1000);
 }
 
-/// Callers would otherwise wait as long as the holders of all readers please.
+/// Without this limit, a caller would wait until a holder gives its reader back.
 #[tokio::test]
 async fn a_wait_for_a_reader_ends_after_half_a_minute() {
     let directory = tempfile::tempdir().expect("a directory");

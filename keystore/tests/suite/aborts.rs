@@ -40,7 +40,7 @@ async fn write_all(mut writer: UploadWriter, bytes: Bytes) -> Result<BlobInfo, E
 }
 
 async fn abort(keystore: &Keystore, tenant: &TenantId, id: &UploadId) {
-    timeout(DEADLINE, keystore.abort_upload(tenant, id)).await.expect("it waits for nobody").expect("aborted");
+    timeout(DEADLINE, keystore.abort_upload(tenant, id)).await.expect("an abort does not wait").expect("aborted");
 }
 
 async fn names(keystore: &Keystore) -> Vec<UploadId> {
@@ -127,7 +127,7 @@ async fn an_abort_ends_the_writer_and_those_that_wait(home: Home) {
     assert!(home.staged_files().is_empty());
     // A writer that waits for its client's next bytes learns of the abort, and so does a writer
     // that writes on.
-    assert_eq!(timeout(DEADLINE, writer.ended()).await.expect("told without a byte"), gone);
+    assert_eq!(timeout(DEADLINE, writer.ended()).await.expect("the writer ends without a further byte"), gone);
     assert_eq!(writer.write(bytes.slice(300_000..)).await, Err(gone.clone()));
     assert_eq!(writer.finish().await, Err(gone.clone()));
     for waiting in waiting {

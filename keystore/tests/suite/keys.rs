@@ -64,7 +64,7 @@ async fn a_key_may_have_the_parts_of_a_companion() {
     let blobs = [one, companion].map(|set| [key_switch_key(set, KEY, 1), bootstrap_key(set, KEY, 1)]).concat();
     let digests = upload_all(&home, &keystore, &blobs).await;
     let key = keystore.register_key(&tenant(), &home.request(), &digests[..3]).await.expect("parts");
-    assert_eq!(key.companion_parts_for(one), [], "half of them are none");
+    assert_eq!(key.companion_parts_for(one), [], "one of two parts is not enough");
     // A part made under another client's key.
     let strange = upload_all(&home, &keystore, &[bootstrap_key(companion, KeyId([8; 16]), 1)]).await;
     let refused = keystore.add_parts(&tenant(), &home.request(), KEY, &strange).await.expect_err("another key");
@@ -95,7 +95,7 @@ async fn parts_of_a_ckks_key_are_distinguished_by_purpose() {
     let expected = [(Purpose::Relinearization, 2), (rotation, 1), (Purpose::Move { power: 2047 }, 0)];
     let expected = expected.into_iter().chain([(Purpose::ToSparse, 0), (Purpose::ToDense, 1)]);
     assert_eq!(shapes, expected.map(|(purpose, level)| KeyShape { purpose, level }).collect::<Vec<_>>());
-    let [AnySet::Ckks(set)] = key.complete_sets()[..] else { panic!("a key-switch key alone is none") };
+    let [AnySet::Ckks(set)] = key.complete_sets()[..] else { panic!("a key-switch key alone completes no set") };
     let parts = key.vector_parts(set);
     assert_eq!(parts.iter().map(|(shape, _)| *shape).collect::<Vec<_>>(), shapes);
     assert!(parts.contains(&(KeyShape { purpose: Purpose::ToDense, level: 1 }, digests[0])));

@@ -160,7 +160,7 @@ async fn the_quota_counts_announced_bytes() {
     assert_eq!(error, Error::QuotaExceeded { what: "bytes of the tenant", limit: 2 * size, got: 3 * size });
     let error = keystore.put(&tenant(), bytes[2].clone(), None).await.expect_err("too much");
     assert_eq!(error.kind(), "QuotaExceeded");
-    assert_eq!(home.blob_files().len(), 1, "nothing stays of what was refused");
+    assert_eq!(home.blob_files().len(), 1, "refused blobs leave no bytes");
     // Each tenant has its own quota, and deleted bytes are free again.
     keystore.put(&other_tenant(), bytes[2].clone(), None).await.expect("fits");
     keystore.delete(&tenant(), &Digest::of(&bytes[0])).await.expect("free");
@@ -374,9 +374,9 @@ async fn the_latest_request_ids_of_a_tenant_are_remembered() {
         assert_eq!(keystore.begin_upload(&tenant(), request, &digests[1]).await, Err(Error::RequestIdReused));
     }
     let theirs = keystore.begin_upload(&other_tenant(), &requests[0], &digests[1]).await;
-    assert_eq!(theirs, Err(Error::RequestIdReused), "nobody forgets for somebody else");
+    assert_eq!(theirs, Err(Error::RequestIdReused), "the request ids of one tenant do not displace those of another");
     for request in &requests[..2] {
-        keystore.begin_upload(&tenant(), request, &digests[1]).await.expect("forgotten, and so a new one");
+        keystore.begin_upload(&tenant(), request, &digests[1]).await.expect("the request id was forgotten");
     }
     // Calls without a request id leave nothing to remember.
     keystore.begin_upload_once(&tenant(), &digests[1]).await.expect("begun");
@@ -384,8 +384,8 @@ async fn the_latest_request_ids_of_a_tenant_are_remembered() {
     home.wait(home.limits.request_memory);
     keystore.sweep().await.expect("swept");
     let reused = keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await;
-    assert_eq!(reused, Err(Error::RequestIdReused), "remembered for the whole time");
+    assert_eq!(reused, Err(Error::RequestIdReused), "the request id is remembered for the whole time");
     home.wait(Duration::from_micros(1));
     keystore.sweep().await.expect("swept");
-    keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await.expect("all are forgotten by then");
+    keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await.expect("all request ids are forgotten");
 }

@@ -226,7 +226,7 @@ async fn a_catalogue_file_of_a_later_version_or_of_another_build_is_refused() {
              VALUES (9999, 'of tomorrow', 1, X'00', 1)",
             "version 9999",
         ),
-        ("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1", "migration 1 is not the one"),
+        ("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1", "migration 1 differs from that"),
     ] {
         let home = Home::local();
         let file = fill(home.root(), APART_VERSION_MAX).await;
