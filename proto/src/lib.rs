@@ -1,7 +1,7 @@
 //! The gRPC surface of Cloakwork. The files under `proto/cloakwork/v1` are the contract and its
-//! documentation. This crate holds the code generated from them, and the rules that clients,
-//! workers and servers share: where a token may go, and which text of the other side is safe to
-//! show.
+//! documentation. This crate holds the code generated from these files, and the rules that clients,
+//! workers and servers share. The rules say where a token may go, and which text of the other side
+//! is safe to show.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "the protocol files are the documentation, and many of their names need no comment")]

@@ -15,8 +15,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-# Pip is the last file that venv writes: without it, an interrupted call left a part, which is made
-# anew.
+# Pip is the last file that venv writes. If pip is missing, an interrupted call left an incomplete
+# environment, which is made anew.
 if [ ! -x "$out/venv/bin/pip" ]; then
     python3 -m venv --clear "$out/venv"
 fi

@@ -12,6 +12,6 @@ fn main() {
         format!("Some(include_bytes!({file:?}))")
     });
     let line = format!("const KERNELS: Option<&[u8]> = {};\n", kernels.as_deref().unwrap_or("None"));
-    let out = env::var_os("OUT_DIR").expect("cargo says where to");
+    let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     fs::write(Path::new(&out).join("kernels.rs"), line).expect("a directory to write to");
 }

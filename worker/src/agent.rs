@@ -1,9 +1,10 @@
 //! The agent: holds the leases that the server assigns, and reports their state to the server.
 //!
 //! The protocol is level-triggered: every report is complete, and every assignment lists all wanted
-//! leases. The leases held follow from the last assignment. Three clocks are independent. The
-//! connection has HTTP/2's keep-alive. The leases have the reports, which go on regardless of the
-//! jobs. Each job has a progress number, which only increases when the job makes progress.
+//! leases. The leases held follow from the last assignment. Three liveness checks are independent.
+//! The keep-alive of HTTP/2 checks the connection. Reports, which go on regardless of the jobs,
+//! renew the leases. Each job has a progress number, which only increases when the job makes
+//! progress.
 
 mod attach;
 mod commit;

@@ -139,7 +139,7 @@ impl Cli {
             return Err(format!("{}: --ca and --cert are for https", self.server).into());
         } else if self.token_file.is_some() && !is_loopback(endpoint.uri().host().unwrap_or_default()) {
             return Err(format!(
-                "{}: a token over http can be read and used by everybody on the way: use https with --ca, or a tunnel \
+                "{}: anyone on the path can read and use a token sent over http: use https with --ca, or a tunnel \
                  that ends on this machine",
                 self.server
             )

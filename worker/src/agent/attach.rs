@@ -96,7 +96,7 @@ impl Agent {
                         }
                         if response.draining && !drain_logged {
                             drain_logged = true;
-                            tracing::info!("the server is about to stop: what is held goes on, until it is back");
+                            tracing::info!("the server is about to stop: held jobs continue until the server is back");
                         }
                         self.apply(response);
                         continue;

@@ -189,7 +189,7 @@ impl Agent {
             let bytes = match &source.source {
                 Some(Source::Inline(bytes)) => bytes.clone(),
                 Some(Source::Blob(digest)) => blobs.read(digest).await?,
-                None => return Err(invalid("it has no source".to_owned())),
+                None => return Err(invalid("the input has no source".to_owned())),
             };
             held.status.advance();
             inputs.push(job.read(index, bytes).await?.map_err(invalid)?);

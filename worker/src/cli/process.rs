@@ -58,7 +58,7 @@ fn serve(metrics: Metrics, address: SocketAddr) -> io::Result<()> {
     let address = metrics.serve(address)?;
     tracing::info!(%address, "metrics of GPUs under /metrics");
     if !is_loopback(&address.ip().to_string()) {
-        tracing::warn!(%address, "whoever reaches --metrics may read it: keep it on a private network, or on loopback");
+        tracing::warn!(%address, "anyone who reaches the metrics port can read it: use a private network or loopback");
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_metrics_port_that_other_machines_can_reach_is_warned_of() {
-        let warning = "whoever reaches --metrics may read it";
+        let warning = "anyone who reaches the metrics port can read it";
         assert!(log_of_serving("0.0.0.0:0").contains(warning));
         let log = log_of_serving("127.0.0.1:0");
         assert!(log.contains("metrics of GPUs under /metrics") && !log.contains(warning), "{log}");

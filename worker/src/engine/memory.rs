@@ -118,7 +118,7 @@ mod tests {
         memory.keep_for(600);
         memory.keep_for(17);
         assert_eq!(rows(&memory, 17), 0);
-        assert_eq!(rows(&memory, 16), 8, "small ones have their part");
+        assert_eq!(rows(&memory, 16), 8, "small rows have a separate share");
         memory.take(16, true, 8);
         assert_eq!(rows(&memory, 16), 0);
     }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn rows_that_hold_few_of_many_values_are_large() {
-        assert_eq!(memory(0, 896).rows(8, false), 0, "they may take hours");
+        assert_eq!(memory(0, 896).rows(8, false), 0, "large rows may take hours");
         assert_eq!(memory(0, 896).rows(8, true), 16);
     }
 

@@ -390,7 +390,7 @@ async fn a_row_with_more_values_than_slots_uses_a_narrow_window() {
     }
     assert_eq!(waves, 800);
     let held = bed.submit(JobSpec { chain: 400, ..JobSpec::new(2, 1) }).await;
-    let failure = held.done.await.expect("an end").map(drop).expect_err("it has no room");
+    let failure = held.done.await.expect("an end").map(drop).expect_err("the row has no room");
     assert_eq!((failure.reason, failure.retryable), ("PROGRAM_TOO_LARGE", false));
 }
 
@@ -444,7 +444,7 @@ async fn a_row_without_memory_waits_for_other_rows_or_fails_if_there_are_none() 
         bed.device.leave(if key == 1 { 4 } else { 0 });
         let mut second = bed.submit(JobSpec { key, ..JobSpec::new(2, 1) }).await;
         assert_eq!(bed.device.wave_within(Duration::from_millis(50)), None);
-        assert!(second.done.try_recv().is_err(), "it has not ended");
+        assert!(second.done.try_recv().is_err(), "the second job has not ended");
         if key == 2 {
             // Each group has an arena of its own, so in this case the memory comes from elsewhere.
             bed.device.leave(2);
@@ -527,10 +527,10 @@ async fn a_job_that_gets_no_lanes_is_reported_as_waiting() {
     for _ in 0..2 {
         assert_eq!(bed.next(), BTreeMap::from([(2, WAVE_WIDTH)]));
     }
-    assert_eq!(stage(&low), LeaseStage::Waiting, "its lanes have landed, and it gets no others");
+    assert_eq!(stage(&low), LeaseStage::Waiting, "the job's lanes have ended, and it gets no others");
     let before = low.status.read();
     (0..5).for_each(|_| drop(bed.next()));
-    assert_eq!(low.status.read(), before, "it does not pretend to make progress");
+    assert_eq!(low.status.read(), before, "a job that waits reports no progress");
 }
 
 #[tokio::test]

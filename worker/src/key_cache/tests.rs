@@ -72,10 +72,10 @@ async fn companions_take_free_room_only_and_are_evicted_first() {
     drop(key(&cache, 1).await);
     drop(companion(&cache, 1).await.expect("there is room"));
     drop(key(&cache, 2).await);
-    assert_eq!(cache.sets(), [set(); 2], "of those that jobs need");
+    assert_eq!(cache.sets(), [set(); 2], "the sets of the keys that jobs need");
     drop(companion(&cache, 1).await.expect("it is there"));
     drop(key(&cache, 3).await);
-    assert_eq!(resident(&cache), [vec![1, 2, 3], vec![]], "it was used last, and is needed least");
+    assert_eq!(resident(&cache), [vec![1, 2, 3], vec![]], "although used last, the companion is evicted first");
     assert!(companion(&cache, 3).await.is_none(), "unused keys stay");
     drop(key(&cache, 4).await);
     assert_eq!(resident(&cache), [vec![2, 3, 4], vec![]]);
@@ -100,7 +100,7 @@ async fn no_companion_is_leased_while_a_key_waits_for_room() {
     {
         let mut two = pin!(key(&cache, 2));
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut two).await.is_err(), "it waits");
-        assert!(companion(&cache, 1).await.is_none() && used.is_wanted_back(), "though it is there");
+        assert!(companion(&cache, 1).await.is_none() && used.is_wanted_back(), "the resident companion is wanted back");
         drop(used);
         tokio::time::timeout(WAIT_TIMEOUT, two).await.expect("room");
     }

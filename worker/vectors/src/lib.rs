@@ -2,9 +2,9 @@
 //! job under a CKKS parameter set, once inputs and keys are there.
 //!
 //! An [`Engine`] hands jobs to the part of a device that computes vectors, grouped by key.
-//! [`Processors`] compute where the device has no such part: [`run`] executes a plan step by step,
-//! and [`Matrices`] caches the data of bootstraps that does not depend on a key. [`self_test`] runs
-//! before any job.
+//! [`Processors`] compute where the device has no such part. There, [`run`] executes a plan step by
+//! step, and [`Matrices`] caches the data of bootstraps that does not depend on a key.
+//! [`self_test`] runs before any job.
 
 #![forbid(unsafe_code)]
 

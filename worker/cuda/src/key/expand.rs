@@ -75,8 +75,8 @@ fn expand<W: Torus + Pod>(
     launched.and(ended)
 }
 
-/// Memory on a GPU for a part of a key in preparation: its words, and two buffers for its bodies,
-/// which are at most half of the words. The two buffers alternate, so that the next bodies are
+/// Memory on a GPU for a part of a key in preparation: its words, and two buffers for its bodies.
+/// Bodies are at most half of the words. The two buffers alternate, so that the next bodies are
 /// copied while a part is computed.
 struct Stage<'b> {
     bench: &'b Bench,

@@ -1,5 +1,5 @@
 //! Bodies of keys in the host's memory. A key that was evicted to make room is prepared again from
-//! its copy, so that the client does not send it and the worker does not decode it again.
+//! its copy. The client then does not send the key again, and the worker does not decode it again.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -33,7 +33,7 @@ enum WarmCopy {
     Coming,
     Kept {
         key: WarmKey,
-        /// Time when the key was evicted from the GPUs; none while it is there.
+        /// Time when the key was evicted from the GPUs; `None` while the GPUs have the key.
         evicted: Mutex<Option<Instant>>,
     },
 }
@@ -50,7 +50,7 @@ pub(crate) struct KeyName {
 }
 
 impl KeyName {
-    /// The name of a source's key; none if the source cannot identify its contents.
+    /// The name of a source's key; `None` if the source cannot identify its contents.
     pub(crate) fn of(source: &dyn KeySource) -> Option<Self> {
         Some(Self { set: source.set().id, key_id: source.key_id(), contents: source.contents()? })
     }
