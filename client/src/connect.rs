@@ -84,7 +84,7 @@ impl ConnectOptions {
         }
         if self.token.is_some() && !is_loopback(host) {
             return Err(
-                "a token over http:// can be read and used by everybody on the way: use https://, or a tunnel \
+                "anyone on the path can read and use a token sent over http://: use https://, or a tunnel \
                         that ends on this machine, such as ssh -L 7270:127.0.0.1:7270, and http://127.0.0.1:7270"
                     .into(),
             );

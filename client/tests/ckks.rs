@@ -35,13 +35,13 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
     let got = loaded.decrypt(&envelope).expect("numbers");
     assert!(got.iter().zip(&numbers).all(|(got, number)| (*got - *number).magnitude() < 1e-9));
     let public = made.public_key().expect("a public key");
-    assert_ne!(public, made.public_key().expect("a public key"), "each is another one");
+    assert_ne!(public, made.public_key().expect("a public key"), "no two public keys are alike");
     let public = CkksPublicKey::read(&public).expect("a public key");
     assert_eq!((public.key_id(), public.set()), (made.key_id(), set));
     let envelope_of_others = public.encrypt(&numbers, 1).expect("a ciphertext").envelope;
     let got = loaded.decrypt(&envelope_of_others).expect("numbers");
     assert!(got.iter().zip(&numbers).all(|(got, number)| (*got - *number).magnitude() < 1e-8));
-    assert!(CkksPublicKey::read(&envelope).is_err(), "a ciphertext is none");
+    assert!(CkksPublicKey::read(&envelope).is_err(), "a ciphertext is not a public key");
     let any = AnyKeys::load(&path, Some("tree")).expect("keys");
     assert_eq!((any.key_id(), any.parts().len()), (made.key_id(), made.parts().len()));
     assert!(matches!(Keys::load(&path, Some("tree")), Err(ClientError::KeyFile(KeyFileError::NotAKey { .. }))));
@@ -71,7 +71,7 @@ async fn an_interrupted_generation_does_not_block_the_next() {
     let loaded = CkksKeys::load(&path, None).expect("no part of the other key");
     assert_eq!((loaded.key_id(), loaded.parts().len()), (made.key_id(), 1));
     let left = std::fs::read_dir(&path).expect("a directory").count();
-    assert_eq!(left, 3, "the client key, a part, and what is somebody's own");
+    assert_eq!(left, 3, "the client key, a part, and a foreign file");
 }
 
 #[tokio::test]

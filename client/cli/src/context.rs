@@ -38,7 +38,7 @@ impl Context {
                 // Without a token, the command would be anonymous, and perhaps act for another
                 // tenant.
                 return Err(Failure::Usage(
-                    "the token is empty: leave out --token, and unset CLOAKWORK_TOKEN, to have none".into(),
+                    "the token is empty: leave out --token, and unset CLOAKWORK_TOKEN, to send none".into(),
                 ));
             }
             options = options.token(Token::new(token)?);
@@ -188,8 +188,8 @@ impl Context {
         let ClientError::Transport { problem } = error else { return error.into() };
         let server = &self.global.server;
         let transport = match server.starts_with("https:") {
-            true => "--ca names the authority of its certificate, where that is not a public one",
-            false => "if it speaks TLS, its address begins with https://",
+            true => "--ca names the authority of its certificate if that authority is not public",
+            false => "the address of a server with TLS begins with https://",
         };
         Failure::Unreachable(format!(
             "cannot reach {server}: {problem}\nIs a server running there? `cloakwork-server serve` starts one; --server, or \
@@ -210,7 +210,7 @@ impl Context {
 /// Describes the state of a job whose wait was interrupted.
 async fn interrupted(client: &Client, request: &JobRequest) -> Failure {
     if !request.is_handed_in() {
-        return Failure::Interrupted("interrupted before the job was handed in: nothing runs".into());
+        return Failure::Interrupted("interrupted before the job was submitted: nothing runs".into());
     }
     // A repeated request stands for the same job, so a second submission returns the job's name.
     let asked = tokio::select! {
@@ -223,8 +223,8 @@ async fn interrupted(client: &Client, request: &JobRequest) -> Failure {
             "interrupted; {0} goes on\nThis cancels it: cloakwork jobs cancel {0}\nThis follows it: cloakwork jobs watch {0}",
             job.name
         ),
-        Some(Err(error)) => format!("interrupted; the server does not say that it has the job: {error}"),
-        None => "interrupted; the server may have the job: `cloakwork jobs ls` lists what it has".into(),
+        Some(Err(error)) => format!("interrupted; the server did not confirm the job: {error}"),
+        None => "interrupted; the server may have the job: `cloakwork jobs ls` lists the server's jobs".into(),
     })
 }
 
@@ -243,7 +243,7 @@ fn unusable(file: &Path, error: ClientError) -> Failure {
         KeyFileError::NotAKey { got: ObjectKind::ClientKey, .. } => {
             format!("These are keys of TFHE, for `eval`, `pbs` and `gate`; {other}, with keys of `{CKKS_KEYGEN}`")
         }
-        KeyFileError::PassphraseNeeded => "--passphrase-file names the file that has it".into(),
+        KeyFileError::PassphraseNeeded => "--passphrase-file names the file with the passphrase".into(),
         KeyFileError::NotSealed => "Leave out --passphrase-file".into(),
         _ => return Failure::Keys(named),
     };

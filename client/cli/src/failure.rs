@@ -80,7 +80,7 @@ impl Failure {
         if !json {
             eprintln!("cloakwork: {}", visible(&self.to_string()));
             if refusal.is_some_and(|refusal| refusal.code == Code::Unauthenticated) {
-                eprintln!("A token is given as CLOAKWORK_TOKEN; `cloakwork-server token create` makes one");
+                eprintln!("Set CLOAKWORK_TOKEN to a token; `cloakwork-server token create` creates tokens");
             }
             return;
         }

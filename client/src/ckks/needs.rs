@@ -96,9 +96,9 @@ mod tests {
         program.output(y);
         let program = program.build().expect("a program");
         let wish = program.wish();
-        let keys: KeyPlan = plan(&Ring::new(program.set()), &wish).expect("keys that there are");
+        let keys: KeyPlan = plan(&Ring::new(program.set()), &wish).expect("a plan of the set");
         let outline: &Outline = program.checked.outline();
-        outline.choose_keys(&keys.shapes().collect::<Vec<_>>()).expect("what was wished for is enough");
+        outline.choose_keys(&keys.shapes().collect::<Vec<_>>()).expect("the planned keys are enough");
         assert_eq!(program.matrix_bytes() > 0, !wish.bootstraps.is_empty());
         assert!(program.key_bytes() > 0 || wish == CkksWish { level: Some(0), ..CkksWish::default() });
         wish

@@ -268,7 +268,7 @@ fn unknown(place: usize, name: &str, arguments: usize) -> Problem {
     let count = counted(arguments as u64, "argument");
     let problem = match hint(name) {
         Some(hint) => format!("'{name}' of {count} is not known: {hint}"),
-        None => format!("'{name}' of {count} is not known: `cloakwork eval --help` lists what is"),
+        None => format!("'{name}' of {count} is not known: `cloakwork eval --help` lists the functions"),
     };
     at(place, problem)
 }

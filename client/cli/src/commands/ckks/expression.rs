@@ -244,7 +244,7 @@ impl Compiler<'_> {
 
 fn unknown(place: usize, name: &str, arguments: &[Node]) -> Problem {
     let count = counted(arguments.len() as u64, "argument");
-    let hint = hint_among(FUNCTIONS, name).unwrap_or_else(|| "`cloakwork ckks run --help` lists what is".into());
+    let hint = hint_among(FUNCTIONS, name).unwrap_or_else(|| "`cloakwork ckks run --help` lists the functions".into());
     at(place, format!("'{name}' of {count} is not known: {hint}"))
 }
 

@@ -117,8 +117,8 @@ fn explain(context: &Context, set: &CkksSet, wish: &CkksWish, failure: Failure) 
         Failure::Client(error) if is_incomplete(&error) => {
             let (keys, options) = (context.global.keys.display(), options(set, wish));
             let mut advice = format!(
-                "The key in {keys} is of CKKS: another key, and what is encrypted under it, takes \
-                 cloakwork --keys DIR ckks keygen {options}"
+                "No parts can be added to the CKKS key in {keys}. This command makes another key, under which the \
+                 numbers must be encrypted again: cloakwork --keys DIR ckks keygen {options}"
             );
             if wish.bootstraps.iter().any(|bootstrap| bootstrap.slots < set.slots()) {
                 advice += "\nWhere the key is for a bootstrap of more numbers: `cloakwork ckks encrypt --slots N` makes ciphertexts of N";

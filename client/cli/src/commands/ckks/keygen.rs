@@ -192,7 +192,7 @@ mod tests {
         for wish in [all, CkksWish::default()] {
             let options = options(set, &wish);
             let line = <Line as clap::Parser>::try_parse_from(["keygen"].into_iter().chain(options.split(' ')));
-            let line = line.expect("options that there are");
+            let line = line.expect("valid options");
             assert_eq!((wish_of(&line.args), line.args.set.as_str()), (wish, set.name));
         }
     }
