@@ -464,7 +464,7 @@ mod tests {
         // and three results have 51 without the factor.
         let set = "TOY_MESSAGE_2_CARRY_2_N2048";
         assert_eq!(flags(set, 2), (true, vec![true; 4]));
-        assert_eq!(flags(set, 3), (true, vec![false; 6]), "what is returned is an input of others, which expect it");
+        assert_eq!(flags(set, 3), (true, vec![false; 6]), "programs that take the output as an input expect its noise");
         assert_eq!(flags("TOY_MESSAGE_2_CARRY_2", 3), (true, vec![true; 6]), "nothing is noisier there");
     }
 

@@ -69,7 +69,7 @@ fn refusals_say_where_and_what() {
         ),
         (
             blocks(vec![operation(Kind::Unspecified, &[], &[])], &[0]),
-            "operation 0 (KIND_UNSPECIFIED): no such operation, or none that this version knows",
+            "operation 0 (KIND_UNSPECIFIED): this version knows no such operation",
         ),
         (
             wire::Program { parameter_set: "no such set".into(), ..blocks(vec![], &[0]) },

@@ -118,7 +118,7 @@ fn refusals_say_where_and_what() {
         (one(with_numbers(Kind::Polynomial, &[0], &[1.0; 17])), "it takes 5 levels, and its argument has 3"),
         (one(with_numbers(Kind::Polynomial, &[0], &[1.0; 513])), "a degree of 512: at most 511"),
         (one(with_numbers(Kind::Polynomial, &[0], &[])), "no coefficients"),
-        (one(with_numbers(Kind::Chebyshev, &[0], &[0.0, f64::INFINITY])), "number 1 is not a finite one"),
+        (one(with_numbers(Kind::Chebyshev, &[0], &[0.0, f64::INFINITY])), "number 1 is not finite"),
         (one(matrix), "diagonal 1 twice"),
         (one(with_numbers(Kind::Matrix, &[0], &[0.5; 15])), "15 numbers for 0 diagonals"),
         (one(bootstrap(0, 4)), "4 stages: a bootstrap of 8 numbers has 1 to 3"),
@@ -127,7 +127,7 @@ fn refusals_say_where_and_what() {
         (one(Operation { bootstrap: None, ..bootstrap(0, 1) }), "it does not say how many keys"),
         (one(Operation { bootstrap: Some(unknown), ..bootstrap(0, 1) }), "a bootstrap of kind 9"),
         (one(Operation { bootstrap: Some(huge), ..bootstrap(0, 1) }), "a key of size 7: there are small, medium"),
-        (one(Operation { kind: 999, ..operation(Kind::Negate, &[0]) }), "none that this version knows"),
+        (one(Operation { kind: 999, ..operation(Kind::Negate, &[0]) }), "this version knows no such operation"),
         (
             program(&[1], vec![lossy(bootstrap(0, 2))]),
             "level 1: a lossy bootstrap of 2 stages takes a vector of level 2 or above, and a regular one of any level",
@@ -380,8 +380,8 @@ fn the_outline_chooses_keys_or_names_the_missing_one() {
     assert_eq!(program.outline().choose_keys(&both), Ok(vec![1, 2]));
     let refusal = |keys: &[KeyShape]| program.outline().choose_keys(keys).expect_err("a key is missing").to_string();
     let words = "operation 0 takes a key for turning 8 numbers by 3 up to level 7: ";
-    assert_eq!(refusal(&[products]), format!("{words}there is none"));
-    assert_eq!(refusal(&[products, key(turns[1], 6)]), format!("{words}the one that is there goes up to level 6"));
+    assert_eq!(refusal(&[products]), format!("{words}no key for this purpose was supplied"));
+    assert_eq!(refusal(&[products, key(turns[1], 6)]), format!("{words}the supplied key goes up to level 6"));
     assert!(refusal(&others).starts_with("operation 1 takes a key for products up to level 7"));
 }
 

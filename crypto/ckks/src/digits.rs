@@ -70,7 +70,7 @@ impl<'a> Digits<'a> {
         self.basis
     }
 
-    /// Prepares the digits for a caller that applies an automorphism to products of them:
+    /// Prepares the digits for a caller that applies an automorphism to their products.
     /// [`Evaluator::each_stretch_of_digits`] then gives each stretch the digits that the
     /// automorphism moves there, instead of the digits of the stretch itself.
     pub(crate) fn moved_by(self, automorphism: &'a Automorphism) -> Self {

@@ -7,7 +7,7 @@ use cloakwork_params::ckks::bootstrap::NoSuchBootstrap;
 #[non_exhaustive]
 pub enum CkksError {
     /// A number is infinite or not a number.
-    #[error("number {index} is not a finite one")]
+    #[error("number {index} is not finite")]
     NotFinite {
         /// Index of the number.
         index: usize,

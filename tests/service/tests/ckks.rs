@@ -72,7 +72,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     // Noise decides the sign of a zero.
     let numbers = String::from_utf8_lossy(&printed.stdout).replace("-0.0000", "0.0000");
     assert_eq!(numbers, "0.5000\n-1.2500\n0.5000\n0.0000\n");
-    assert!(printed.stderr.is_empty(), "what is rounded needs no warning");
+    assert!(printed.stderr.is_empty(), "rounded numbers need no warning");
     let printed = shell.run(&["ckks", "decrypt", "x"]);
     assert!(String::from_utf8_lossy(&printed.stderr).contains("depend on the secret key"), "{printed:?}");
 
@@ -108,7 +108,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
         (&["1", "--level", "15"][..], "goes up to level 14"),
         (&["1", "--slots", "3"], "a power of two"),
         (&["1", "--slots", "1024"], "up to 512"),
-        (&["NaN"], "not a finite one"),
+        (&["NaN"], "is not finite"),
         (&["1e30"], "too large"),
         (&["--from", "nowhere"], "nowhere"),
         (&["--from", "prices.csv"], "prices.csv: line 1: expected a number"),

@@ -56,9 +56,9 @@ impl Threaded {
     }
 }
 
-/// Time of a multiplication modulo a prime of up to 61 bits, in multiplications of the kind that
-/// bootstraps of TFHE consist of: a transform of N = 2^16 takes 120 microseconds, and as many of
-/// the others take 40.
+/// Time of a multiplication modulo a prime of up to 61 bits, in multiplications of TFHE bootstraps.
+/// A transform of N = 2^16 takes 120 microseconds, and as many multiplications of a TFHE bootstrap
+/// take 40.
 pub const MULTIPLICATIONS_OF_A_MODULAR_ONE: u64 = 3;
 
 impl Cost {

@@ -32,8 +32,8 @@ impl std::fmt::Display for MissingKey {
         let KeyNeed { purpose, level, operation } = self.need;
         write!(out, "operation {operation} takes a key for {purpose} up to level {level}: ")?;
         match self.level {
-            Some(got) => write!(out, "the one that is there goes up to level {got}"),
-            None => out.write_str("there is none"),
+            Some(got) => write!(out, "the supplied key goes up to level {got}"),
+            None => out.write_str("no key for this purpose was supplied"),
         }
     }
 }

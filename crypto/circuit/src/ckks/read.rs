@@ -172,7 +172,7 @@ impl Reader<'_> {
                 return Ok(results.map(Value::Vector).to_vec());
             }
             _ if Kind::try_from(operation.kind).is_err() => {
-                return Err("no such operation, or none that this version knows".to_owned());
+                return Err("this version knows no such operation".to_owned());
             }
             _ => return Err(format!("no operation on vectors, which {} has", self.set.name)),
         };

@@ -80,8 +80,8 @@ impl Draft {
         let half = self.values as usize;
         let results: Vec<i64> = (0..2 * half).map(|place| if place < half { if_not } else { if_set }).collect();
         let function = Function::new(&results, self.values).expect("both halves differ by as much everywhere");
-        // Places the bit in the middle of its half of the torus, as far from both ends as possible,
-        // because noise must not move it across an end.
+        // Places the bit in the middle of its half of the torus, as far from both ends as possible.
+        // Otherwise noise could move the bit across an end.
         let constant = (constant + HALVES * self.values / 2) % turn;
         self.bootstrap(Combination { terms, constant, span: 2 * self.values - 1 }, noise_max, function)
     }

@@ -76,7 +76,7 @@ mod tests {
         // The function is x == 3.
         assert!(Function::new(&[0, 0, 0, 1, 0, 0, 0], 4).is_some());
         assert!(Function::new(&[0, 1, 2, 3, 0, 1, 2, 3], 4).is_none(), "the remainder is not");
-        assert!(Function::new(&[0; 9], 4).is_none(), "more than there is");
+        assert!(Function::new(&[0; 9], 4).is_none(), "more results than the torus has values");
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
         | Kind::Bootstrap
         | Kind::BootstrapBoth => Err("it takes vectors, which only sets of CKKS have".to_owned()),
         Kind::Unspecified | Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => {
-            Err("no such operation, or none that this version knows".to_owned())
+            Err("this version knows no such operation".to_owned())
         }
     }
 }
