@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests a fixed random sample of mutants and records what became of each.
+"""Tests a fixed random sample of mutants and records the outcome of each mutant.
 
     tests/mutants/mutants.py SAMPLE [--draw | --all]
 
@@ -62,7 +62,7 @@ def cargo_mutants(name, *options, **keywords):
         command += ["--file", file]
     for file in excluded:
         command += ["--exclude", file]
-    # Consistency checks run in tests alone.
+    # Consistency checks run only in tests.
     command += ["--exclude-re", r"\b[A-Z]\w+::check\b"]
     return subprocess.run([*command, *options], cwd=ROOT, text=True, **keywords)
 

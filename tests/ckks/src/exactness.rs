@@ -132,7 +132,7 @@ mod tests {
         let extent = Extent { is_quick: true, secrets: 1, messages: 1 };
         for toy in [[60.0, 0.0], [0.0, 60.0], [f64::NAN, 0.0]] {
             let floor = Floor { row: FLOORS[1].row, real: [0.0, 0.0], toy };
-            let error = measure_one(&extent, &floor).expect_err("nothing is so exact");
+            let error = measure_one(&extent, &floor).expect_err("the floor is beyond any precision");
             assert!(error.ends_with(&format!("not {} and {}", toy[0], toy[1])), "{error}");
         }
     }

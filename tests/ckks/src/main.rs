@@ -68,7 +68,7 @@ fn main() {
     let compared = match (wants("peer"), peer) {
         (false, _) => Vec::new(),
         (true, None) => {
-            fail("what to compare with is missing: --peer PROGRAM, which tests/peers/lattigo/run.sh builds")
+            fail("the program to compare with is missing: --peer PROGRAM, which tests/peers/lattigo/run.sh builds")
         }
         (true, Some(program)) => {
             peer::measure(&program, rounds, is_quick, &case).unwrap_or_else(|message| fail(&message))
@@ -93,7 +93,7 @@ fn main() {
 /// Runs the examples of docs/ckks.md, including the making of keys.
 fn run_examples(set: &str) {
     let set = cloakwork_params::ckks::by_name(set).unwrap_or_else(|| fail(&format!("there is no set '{set}'")));
-    println!("| example | seconds, keys and all | bits: mean | worst |\n|---|---|---|---|");
+    println!("| example | seconds, including keys | bits: mean | worst |\n|---|---|---|---|");
     for (name, example) in examples::EXAMPLES {
         let mut outcomes = Vec::new();
         let seconds = seconds(|| match example(set, cloakwork_tests_machine::cores()) {
@@ -115,7 +115,7 @@ fn count(option: &str, given: Option<String>) -> usize {
 fn parts(list: &str) -> Vec<String> {
     let parts: Vec<String> = list.split(',').map(str::to_owned).collect();
     if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(&part.as_str())) {
-        fail(&format!("nothing to measure is called '{unknown}': there are {}", PARTS.join(", ")));
+        fail(&format!("no measurement is called '{unknown}': there are {}", PARTS.join(", ")));
     }
     parts
 }

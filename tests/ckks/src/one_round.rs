@@ -52,7 +52,7 @@ pub(crate) fn print(set: &str, size: &str) -> Result<(), String> {
         "set": set, "keys": size, "size_log2": ring.set().size_log2, "slots": plain.len(), "modulus_log2": ring.set().modulus_log2(),
         "threads": 1, "warm_up_seconds": warm_up, "seconds": [seconds], "level": result.level(), "mean_bits": mean_bits,
         "worst_bits": worst_bits, "key_bytes": keys.bytes(), "matrix_bytes": bootstrap.bytes(),
-        "peak_bytes": cloakwork_tests_machine::peak_bytes().ok_or("the kernel does not say how much memory was held")?,
+        "peak_bytes": cloakwork_tests_machine::peak_bytes().ok_or("the kernel does not report the peak memory")?,
     });
     println!("{line}");
     Ok(())

@@ -100,13 +100,13 @@ fn a_gpu_loss_in_any_call_makes_the_device_lost() {
         // no memory yet.
         gpus.iter().for_each(|gpu| gpu.fail(call, fault()));
         is_lost(attempt(&mut site), "off the bus");
-        let why = device.lost().unwrap_or_else(|| panic!("{call}: nobody was told"));
+        let why = device.lost().unwrap_or_else(|| panic!("{call}: the device does not report the loss"));
         assert!(why.contains("emulated GPU: it fell off the bus"), "{call}: {why}");
         // The GPU gets no further calls, although it would answer.
         for again in [key, table, arena, write, read, wave] {
             is_lost(again(&mut site), "off the bus");
         }
-        assert!(!device.describe().name.is_empty(), "it can still be asked what it is");
+        assert!(!device.describe().name.is_empty(), "a lost device still describes itself");
     }
 }
 
@@ -129,7 +129,7 @@ fn a_hung_gpu_is_lost_and_memory_it_may_still_use_is_kept() {
     device.drop_arena(site.bench.arena);
     drop(device);
     for (gpu, during) in gpus.iter().zip(during) {
-        assert_eq!(gpu.used(), during, "nothing was given back");
+        assert_eq!(gpu.used(), during, "a lost GPU frees no memory");
         assert!(gpu.pinned() > 0);
     }
 }
@@ -174,5 +174,5 @@ fn memory_of_a_copy_whose_end_is_unknown_is_not_refilled() {
     staging.send(&[1; 64], room.all().expect("bytes")).expect_err("no mark");
     staging.send(&[2; 64], room.all().expect("bytes")).expect_err("the first copy may be under way");
     drop(staging);
-    assert!(gpu.pinned() > 0, "it may be so for ever");
+    assert!(gpu.pinned() > 0, "a copy whose end is unknown keeps its memory");
 }

@@ -99,7 +99,7 @@ fn gadgets_of_every_set_that_gpus_serve_agree_with_the_core() {
     }
     let gpu = Emulated::new(0).describe().clone();
     let served = SETS.iter().filter(|set| serves(set, &gpu));
-    let tried = served.map(|set| by_words!(set, set_agrees(set)).expect("words that there are")).count();
+    let tried = served.map(|set| by_words!(set, set_agrees(set)).expect("word types of a served set")).count();
     assert!(tried > 30, "{tried} sets");
 }
 

@@ -204,14 +204,14 @@ fn unused_copies_expire_but_not_while_their_key_is_on_the_gpu() {
     let began = Instant::now();
     // The copy of the evicted key expires.
     while gpu.pinned() - before > one.bytes() {
-        assert!(began.elapsed() < Duration::from_secs(60), "it never goes");
+        assert!(began.elapsed() < Duration::from_secs(60), "the copy is never removed");
         std::thread::yield_now();
     }
     std::thread::sleep(2 * KEPT_FOR);
     assert!(gpu.pinned() > before, "it may have to make room any time");
     device.evict_key(on_gpu);
     while gpu.pinned() > before {
-        assert!(began.elapsed() < Duration::from_secs(60), "it never goes");
+        assert!(began.elapsed() < Duration::from_secs(60), "the copy is never removed");
         std::thread::yield_now();
     }
     assert!(one.is_read(&device) && other.is_read(&device));

@@ -41,7 +41,7 @@ fn a_header_that_claims_terabytes_allocates_only_for_received_bytes() {
             if payload_len <= 100_000 {
                 continue;
             }
-            let error = (case.decode)(&bytes, &Expected::default()).expect_err("it is not all there");
+            let error = (case.decode)(&bytes, &Expected::default()).expect_err("the payload is incomplete");
             let known = matches!(
                 error,
                 FormatError::Envelope(EnvelopeError::Truncated { .. })

@@ -18,7 +18,7 @@ func main() {
 
 func run(arguments []string) error {
 	if len(arguments) == 0 {
-		return fmt.Errorf("what to do is missing: %s", usage)
+		return fmt.Errorf("the command is missing: %s", usage)
 	}
 	switch arguments[0] {
 	case "oracle":
@@ -26,6 +26,6 @@ func run(arguments []string) error {
 	case "bootstrap":
 		return bootstrap(arguments[1:], os.Stdout)
 	default:
-		return fmt.Errorf("there is no '%s': %s", arguments[0], usage)
+		return fmt.Errorf("there is no command '%s': %s", arguments[0], usage)
 	}
 }

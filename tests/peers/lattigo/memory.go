@@ -19,5 +19,5 @@ func peakBytes() (uint64, error) {
 			return kibibytes << 10, err
 		}
 	}
-	return 0, errors.New("the kernel does not say how much memory was held")
+	return 0, errors.New("the kernel does not report the peak memory")
 }

@@ -83,7 +83,7 @@ func (asked request) answer() (response, error) {
 	case "compute":
 		return asked.compute(params)
 	default:
-		return response{}, errors.New("nothing that is known")
+		return response{}, errors.New("the operation of the request is unknown")
 	}
 }
 

@@ -86,7 +86,7 @@ fn our_side(case: &Case, slices: usize, kinds: &[Kind]) -> Option<()> {
             work()
         }
         let results = ours.decrypted(amount);
-        assert_eq!(results, expected[..results.len()], "{}: ours computes something else", case.label);
+        assert_eq!(results, expected[..results.len()], "{}: our results are wrong", case.label);
     }
     Some(())
 }
@@ -108,7 +108,7 @@ fn peer_side(case: &Case, slices: usize, kinds: &[Kind]) -> Option<()> {
             Kind::Generation | Kind::Expansion => return None,
         }
     }
-    assert_eq!(peer.decrypt(&peer.results()), peer.expected(), "{}: tfhe-rs computes something else", case.label);
+    assert_eq!(peer.decrypt(&peer.results()), peer.expected(), "{}: the results of tfhe-rs are wrong", case.label);
     Some(())
 }
 

@@ -58,7 +58,7 @@ pub fn load_and_report(files: &[String]) -> Result<(), String> {
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok())
     };
     let (Some(loaded), Some(peak)) = (kibibytes("VmRSS:"), kibibytes("VmHWM:")) else {
-        return Err("the kernel does not say how much memory is in use".into());
+        return Err("the kernel does not report the memory in use".into());
     };
     println!("{} {} {}", key.bytes(), loaded << 10, peak << 10);
     Ok(())

@@ -68,13 +68,13 @@ pub fn threads() -> usize {
 /// Checks that both sides compute the right results before they are timed.
 fn check(case: &Case, peer: &dyn Peer, ours: &mut dyn Ours) {
     let expected = peer.expected();
-    assert_eq!(peer.decrypt(&peer.results()), expected, "{}: tfhe-rs computes something else", case.label);
+    assert_eq!(peer.decrypt(&peer.results()), expected, "{}: the results of tfhe-rs are wrong", case.label);
     ours.compute(Amount::All);
-    assert_eq!(peer.decrypt(&ours.results()), expected, "{}: ours computes something else", case.label);
+    assert_eq!(peer.decrypt(&ours.results()), expected, "{}: our results are wrong", case.label);
     if case.rows.iter().any(|row| row.kind == Kind::Generation) {
         ours.compute_all_under_new_key();
         let results = peer.decrypt(&ours.results());
-        assert_eq!(results, expected, "{}: a key of our own computes something else", case.label);
+        assert_eq!(results, expected, "{}: the results under a key of our own are wrong", case.label);
     }
 }
 

@@ -95,7 +95,7 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Forgets the process, which has ended: the system may reuse its identifier.
+    /// Removes the ended process from the list, because the system may reuse its identifier.
     fn forget(&self) {
         RUNNING.lock().expect("no holder panics").remove(&self.child.id());
     }

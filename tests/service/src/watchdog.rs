@@ -18,7 +18,8 @@ const TEST_TIME_MAX: Duration = Duration::from_secs(15 * 60);
 /// Fails the whole test program if the test that owns it runs for longer than `TEST_TIME_MAX`.
 ///
 /// The test runner has no time limit of its own. Without the watchdog, a test that waits for ever
-/// uses up the time of the whole run, and the log does not show what the test waited for.
+/// uses up the time of the whole run. The log then does not show the condition that the test waited
+/// for.
 pub(crate) struct Watchdog {
     _running: Sender<()>,
 }

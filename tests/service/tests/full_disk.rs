@@ -59,7 +59,7 @@ async fn a_server_with_a_full_disk_refuses_calls_and_loses_no_job() {
             }
         }
     }
-    is_documented(&refused.expect("at some time nothing fits any more"));
+    is_documented(&refused.expect("the disk has no room for another job"));
     is_documented(&push_new_key(&impatient).await.expect_err("no room for a key"));
     // Stored objects can still be read, and the server is healthy otherwise.
     let (name, _) = &acknowledged[0];
@@ -69,8 +69,8 @@ async fn a_server_with_a_full_disk_refuses_calls_and_loses_no_job() {
     // A worker cannot deliver its results while the disk is full, and no result is lost.
     let mut worker = Worker::start(&server, "first", &token);
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-    assert!(worker.process().is_running(), "a full disk is no reason for a worker to end");
-    assert!(server.process().is_running(), "nor for the server");
+    assert!(worker.process().is_running(), "a full disk does not end a worker");
+    assert!(server.process().is_running(), "a full disk does not end the server");
     // The server answers other calls, although it cannot store the worker's results.
     let (name, _) = acknowledged.last().expect("some");
     let answer = tokio::time::timeout(std::time::Duration::from_secs(10), tenant.client.job(name)).await;

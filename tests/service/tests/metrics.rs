@@ -33,7 +33,7 @@ async fn a_service_in_use_records_every_declared_metric() {
     // A refusal, and a worker that shuts down in good order.
     tenant.client.job("tenants/local/jobs/none").await.expect_err("no such name");
     assert!(second.process().terminate(std::time::Duration::from_secs(20)), "{}", second.process().log());
-    eventually("all that is declared is recorded", || async {
+    eventually("every declared metric is recorded", || async {
         let missing = never_recorded(&server.metrics().await);
         let missing: Vec<_> = missing.into_iter().filter(|name| !FAULTS.contains(name)).collect();
         eprintln!("not recorded: {missing:?}");
@@ -69,7 +69,7 @@ async fn broken_uploads(server: &Server, tenant: &Tenant) {
     let middle = wrong.len() / 2;
     wrong[middle] ^= 1;
     let answer = blobs.write(tokio_stream::iter([write(half, wrong.into(), true)])).await;
-    answer.expect_err("not what was announced");
+    answer.expect_err("the bytes differ from the announced digest");
 }
 
 /// Bytes whose name is their hash.

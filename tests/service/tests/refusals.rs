@@ -172,7 +172,7 @@ async fn invalid_requests_get_the_documented_reasons() {
             "PROGRAM_NOT_FOUND",
         ),
         (
-            "a key's name that is none",
+            "a malformed name of a key",
             request(JobSpec { key: "keys/1".into(), ..spec(vec![]) }),
             Code::InvalidArgument,
             "NAME_INVALID",
@@ -203,8 +203,8 @@ async fn invalid_requests_get_the_documented_reasons() {
             Code::InvalidArgument,
             "INPUT_INVALID",
         ),
-        ("a list that is not there", request(spec(vec![named(&unknown_list)])), Code::NotFound, "CIPHERTEXT_NOT_FOUND"),
-        ("the output of no job", request(spec(vec![named(&unknown_job)])), Code::NotFound, "JOB_NOT_FOUND"),
+        ("an unknown list", request(spec(vec![named(&unknown_list)])), Code::NotFound, "CIPHERTEXT_NOT_FOUND"),
+        ("an output of an unknown job", request(spec(vec![named(&unknown_job)])), Code::NotFound, "JOB_NOT_FOUND"),
         (
             "a priority out of range",
             request(JobSpec { priority: 11, ..spec(vec![inline(&good)]) }),
@@ -246,7 +246,7 @@ async fn invalid_requests_get_the_documented_reasons() {
     let status = keys
         .register_key(RegisterKeyRequest { request_id: fresh(), parts: vec![part] })
         .await
-        .expect_err("nobody uploaded it");
+        .expect_err("the blob was never uploaded");
     assert_eq!(reason(&status), (Code::NotFound, "BLOB_NOT_FOUND".into()));
     let mut programs = ProgramServiceClient::new(channel.clone());
     let status =
@@ -285,8 +285,8 @@ async fn tenants_cannot_access_each_others_objects() {
     assert_eq!(mine.client.describe(&stored).await.expect("still there").count, 2);
     assert_eq!(reason(yours.key(&mine.key).await.map(drop)), "WRONG_TENANT");
     // A tenant that uploads the same key does not learn which workers hold the other tenant's copy.
-    let same = yours.push_key(&mine.keys, &Progress::none()).await.expect("anybody may have this key");
-    eventually("the worker says what it holds", || async {
+    let same = yours.push_key(&mine.keys, &Progress::none()).await.expect("any tenant may upload this key");
+    eventually("the worker reports its resident key", || async {
         !mine.client.key(&mine.key).await.expect("a key").resident_workers.is_empty()
     })
     .await;
@@ -302,7 +302,7 @@ async fn tenants_cannot_access_each_others_objects() {
     assert_eq!(reason(yours.describe(&renamed(&stored)).await.map(drop)), "CIPHERTEXT_NOT_FOUND");
     assert_eq!(reason(yours.key(&renamed(&mine.key)).await.map(drop)), "KEY_NOT_FOUND");
     let missing = yours.find_missing(&[list.digest()]).await.expect("an answer");
-    assert_eq!(missing.len(), 1, "another tenant's blob is as good as none");
+    assert_eq!(missing.len(), 1, "another tenant's blob counts as missing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -357,7 +357,7 @@ async fn inline_bytes_of_jobs_count_against_the_tenants_quota() {
     for _ in 0..2 {
         jobs.push(tenant.client.submit(&tenant.squares(&values)).await.expect("there is room"));
     }
-    let refused = tenant.client.submit(&tenant.squares(&values)).await.expect_err("there is none");
+    let refused = tenant.client.submit(&tenant.squares(&values)).await.expect_err("there is no more room");
     assert_eq!(refused.refusal().map(|refusal| &*refusal.reason), Some("QUOTA_EXCEEDED"), "{refused}");
     let other = Tenant::new(server.client_with(&server.token("two", "jobs,keys,read")).await).await;
     other.client.submit(&other.squares(&values)).await.expect("each tenant has its own room");
@@ -374,10 +374,10 @@ async fn an_inline_program_counts_against_the_quota_once_registered() {
     for program in &programs {
         let list = tenant.keys.encrypt(&[1], VALUES as u32 - 1).expect("a value");
         let job = JobRequest::new(program.clone(), &tenant.key).encrypted(list);
-        tenant.client.submit(&job).await.expect("jobs may carry what they like");
+        tenant.client.submit(&job).await.expect("a job may carry any program");
     }
     tenant.client.register_program(&programs[0]).await.expect("the first");
-    tenant.client.register_program(&programs[0]).await.expect("the same again");
+    tenant.client.register_program(&programs[0]).await.expect("a repeated registration changes nothing");
     let refused = tenant.client.register_program(&programs[1]).await.expect_err("the second");
     assert_eq!(refused.refusal().map(|refusal| &*refusal.reason), Some("QUOTA_EXCEEDED"), "{refused}");
 }
@@ -505,7 +505,7 @@ async fn a_worker_cannot_quarantine_an_intact_key() {
     let part = content.key_parts[0].clone();
     liar.blame(&lease, &part).await;
     let key = tenant.client.key(&tenant.key).await.expect("a key");
-    assert_eq!(key.state(), v1::KeyState::Active, "its bytes are good");
+    assert_eq!(key.state(), v1::KeyState::Active, "the key's bytes are intact");
     assert_eq!(server.metric("cloakwork_worker_false_alarms_total").await, 1.0);
     // The job is assigned again. This time the key's bytes are really damaged.
     let (lease, content) = liar.job(lease.epoch).await;

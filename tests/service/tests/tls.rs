@@ -41,9 +41,9 @@ async fn only_certificates_of_the_authority_are_accepted_from_callers_and_worker
     let client = connect(ours.path(), Some(ours.path())).await.expect("a certificate and a token");
     assert_eq!(client.tenant().await.expect("a tenant"), "acme");
     connect(ours.path(), None).await.expect("a token alone");
-    let stranger = connect(ours.path(), Some(others.path())).await.expect_err("nobody knows that authority");
+    let stranger = connect(ours.path(), Some(others.path())).await.expect_err("the server distrusts that authority");
     assert!(matches!(stranger, ClientError::Transport { .. }), "{stranger:?}");
-    let deceived = connect(others.path(), None).await.expect_err("the server's certificate is not of that authority");
+    let deceived = connect(others.path(), None).await.expect_err("that authority did not sign for the server");
     assert!(matches!(deceived, ClientError::Transport { .. }), "{deceived:?}");
 
     // The command line behaves like the SDK.
@@ -101,7 +101,7 @@ async fn sighup_loads_a_renewed_certificate_and_keeps_the_old_one_if_it_is_broke
     // Half of a renewal: the new certificate with the old key.
     copy("server.pem");
     server.process().signal(Signal::Hangup);
-    eventually("the server says why not", || async { server.log().contains("the old one stays") }).await;
+    eventually("the server logs the reason", || async { server.log().contains("the old one stays") }).await;
     assert!(server.log().contains("cannot be used with its key"), "{}", server.log());
     trusting(authority.path(), &server).await.expect("the old certificate is still shown");
     assert!(trusting(next.path(), &server).await.is_err());

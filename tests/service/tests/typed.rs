@@ -18,7 +18,7 @@ async fn expressions_give_the_right_values() -> Result<(), ClientError> {
     let session = session(&server).await;
     let (x, y): (FheUint64, FheUint64) = (session.encrypt(7)?, session.encrypt(9)?);
     assert_eq!((x.max(&y) * 3 + (&y >> 2) - 1).decrypt().await?, 28);
-    assert_eq!(x.decrypt().await?, 7, "what was never computed is decrypted as well");
+    assert_eq!(x.decrypt().await?, 7, "values that were never computed are decrypted as well");
     assert_eq!(session.constant(5_u8).decrypt().await?, 5);
     let z: FheInt16 = session.encrypt(-300)?;
     assert_eq!((&z / 7).decrypt().await?, -42);
@@ -65,7 +65,7 @@ async fn results_stay_on_the_server_as_inputs_of_further_expressions() -> Result
     assert_eq!((sum.decrypt().await?, from.decrypt().await?, to.decrypt().await?), (105, 70, 35));
     let found: Fhe<u64> = session.stored(&name).await?;
     assert_eq!((&found * &found).decrypt().await?, 4900);
-    let problem = session.stored::<u8>(&name).await.map(drop).expect_err("it is no u8");
+    let problem = session.stored::<u8>(&name).await.map(drop).expect_err("the value is not a u8");
     assert!(problem.to_string().contains("32 blocks: u8 has 4"), "{problem}");
     Ok(())
 }
@@ -77,7 +77,7 @@ async fn arrays_are_sent_stored_and_read_as_a_whole() -> Result<(), ClientError>
     let (prices, counts): (FheArray<u32>, _) =
         (session.encrypt_array(&[3, 5, 8, 4])?, session.encrypt_array(&[10_u32, 0, 2, 1])?);
     assert_eq!(prices.dot(&counts)?.decrypt().await?, 50);
-    assert_eq!(prices.decrypt().await?, [3, 5, 8, 4], "what was never computed is decrypted as well");
+    assert_eq!(prices.decrypt().await?, [3, 5, 8, 4], "values that were never computed are decrypted as well");
     let [least, most] = [prices.min(), prices.max()].map(|value| value.expect("it is not empty"));
     session.compute(&[&least, &most]).await?;
     assert_eq!((least.decrypt().await?, most.decrypt().await?, prices.sum().decrypt().await?), (3, 8, 20));

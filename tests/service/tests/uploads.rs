@@ -61,7 +61,7 @@ async fn an_upload_resumes_after_the_server_is_killed() {
     let mut client = blobs(&server).await;
     // At most a chunk and a window must be sent again.
     let behind = CHUNK_BYTES + (8 << 20);
-    eventually("what was sent has come", || {
+    eventually("the sent bytes have arrived", || {
         let mut client = client.clone();
         let name = name.clone();
         async move { committed(&mut client, &name).await + behind as u64 >= sent as u64 }
@@ -221,7 +221,7 @@ async fn a_tenant_at_its_upload_limit_can_list_and_abort_uploads_and_begin_new_o
     let gone = client.get_upload(GetUploadRequest { name: begun[0].clone() }).await.expect_err("it is gone");
     assert_eq!(reason(&gone), (Code::NotFound, "UPLOAD_NOT_FOUND".into()));
     client.begin_upload(begin(TENANT_UPLOADS_MAX)).await.expect("a place at once");
-    client.begin_upload(begin(TENANT_UPLOADS_MAX + 1)).await.expect_err("it was one place");
+    client.begin_upload(begin(TENANT_UPLOADS_MAX + 1)).await.expect_err("one abort frees one place");
 
     // Another tenant cannot abort the uploads, neither by their names nor by its own names with
     // their identifiers.

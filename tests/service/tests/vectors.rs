@@ -373,7 +373,7 @@ async fn inputs_that_do_not_match_the_program_and_the_key_are_refused() {
     assert!(stranger.describe(&name).await.is_err());
     let request = JobRequest::new(program(), &one.key).input(Input::Name(name));
     let (reason, message) = refusal(one.client.run(&request).await);
-    assert!(reason == "INPUT_INVALID" && message.contains("level"), "its level is another: {reason}: {message}");
+    assert!(reason == "INPUT_INVALID" && message.contains("level"), "the level differs: {reason}: {message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
-//! Times of our own code: external products by shape and instruction set, then bootstraps by
-//! parameter set, alone and in batches, with the share of the key switch. Arguments are parts of
-//! the names of the sets to measure, or of `external products` for the first table. With `--quick`,
-//! each is measured once and in small batches.
+//! Times of our own code. The first table has external products by shape and instruction set. The
+//! second has bootstraps by parameter set, alone and in batches, with the share of the key switch.
+//! Arguments are parts of the names of the sets to measure, or of `external products` for the first
+//! table. With `--quick`, each is measured once and in small batches.
 
 #![forbid(unsafe_code)]
 
@@ -56,7 +56,7 @@ fn main() {
     let effort = if options.is_empty() { FULL } else { QUICK };
     let names = || std::iter::once(PRODUCTS).chain(SETS.map(|(name, _)| name)).chain(BOOLEAN_SETS);
     if let Some(nothing) = wanted.iter().find(|part| !names().any(|name| name.contains(part.as_str()))) {
-        eprintln!("nothing to measure is called '{nothing}': there are");
+        eprintln!("no measurement is called '{nothing}': there are");
         names().for_each(|name| eprintln!("  {name}"));
         std::process::exit(2);
     }

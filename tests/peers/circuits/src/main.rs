@@ -101,7 +101,7 @@ fn measure(case: &Case, quick: bool, ours: &Ours, peer: &Integers) -> Row {
     let mut counted = None;
     let once = time(|| counted = Some(theirs.compute_and_count()));
     let (results, peer_pbs_count) = counted.expect("it has computed");
-    assert_eq!(theirs.decrypt(&results), expected, "{}: tfhe-rs computes something else", case.name);
+    assert_eq!(theirs.decrypt(&results), expected, "{}: the results of tfhe-rs are wrong", case.name);
     let seconds = once.wall * case.jobs as f64;
     let pairs = if quick || seconds > LONG_RUN_SECONDS {
         1

@@ -117,7 +117,7 @@ impl Prepared<'_> {
         for envelopes in self.run() {
             for ((envelope, ty), expected) in envelopes.iter().zip(&self.outputs).zip(expected) {
                 let values = self.ours.keys.decrypt_integers(envelope, *ty).expect("a readable output");
-                assert_eq!(values[0].display(*ty), integer(*expected).display(*ty), "ours computes something else");
+                assert_eq!(values[0].display(*ty), integer(*expected).display(*ty), "our result is wrong");
             }
         }
     }

@@ -35,7 +35,7 @@ impl Workers {
                         }
                         peer.compute(index);
                     }
-                    finished.send(()).expect("who started the work waits for it");
+                    finished.send(()).expect("the starter of the work waits for its end");
                 }
             });
             start
