@@ -83,11 +83,9 @@ impl ConnectOptions {
             return Err("a certificate was given, but only https:// uses one".into());
         }
         if self.token.is_some() && !is_loopback(host) {
-            return Err(
-                "anyone on the path can read and use a token sent over http://: use https://, or a tunnel \
+            return Err("anyone on the path can read and use a token sent over http://: use https://, or a tunnel \
                         that ends on this machine, such as ssh -L 7270:127.0.0.1:7270, and http://127.0.0.1:7270"
-                    .into(),
-            );
+                .into());
         }
         Ok(())
     }

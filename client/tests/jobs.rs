@@ -82,10 +82,10 @@ async fn an_overloaded_server_is_asked_again_after_its_time() {
 #[tokio::test]
 async fn a_job_that_failed_is_an_error_with_its_reason() {
     let jobs = Jobs::default();
-    let error = JobError { reason: "JOB_POISONED".into(), message: "it killed its worker".into() };
+    let error = JobError { reason: "JOB_POISON".into(), message: "it killed its worker".into() };
     jobs.script().runs.push_back(Ok(Job { error: Some(error), ..job(JobState::Failed) }));
     let error = connect(&jobs).run(&request()).await.unwrap_err();
-    assert_eq!(error.to_string(), "tenants/t/jobs/1 has failed: JOB_POISONED: it killed its worker");
+    assert_eq!(error.to_string(), "tenants/t/jobs/1 has failed: JOB_POISON: it killed its worker");
     assert!(!error.is_retryable());
 }
 

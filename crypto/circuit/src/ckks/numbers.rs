@@ -6,7 +6,11 @@ use crate::wire;
 pub(super) fn complex(operation: &wire::Operation) -> Result<Vec<[f64; 2]>, String> {
     let (real, imaginary) = (&operation.numbers, &operation.imaginary);
     if !imaginary.is_empty() && imaginary.len() != real.len() {
-        return Err(format!("{} imaginary parts of {} numbers: expected as many, or none", imaginary.len(), real.len()));
+        return Err(format!(
+            "{} imaginary parts of {} numbers: expected as many, or none",
+            imaginary.len(),
+            real.len()
+        ));
     }
     let number = |(index, re): (usize, &f64)| {
         let im = imaginary.get(index).copied().unwrap_or(0.0);
