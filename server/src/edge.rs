@@ -5,6 +5,7 @@
 //! metrics.
 
 mod admission;
+mod answers;
 mod arrival;
 mod attempt;
 mod body;
@@ -49,9 +50,10 @@ use crate::{
     metrics::Telemetry,
 };
 use admission::Admission;
+use answers::Answers;
 use arrival::{Arrivals, Charge};
 use attempt::Attempt;
-use body::{Cut, Guarded, Taken};
+use body::{Answer, Cut, Guarded, Taken};
 use call::{Call, RequestState};
 use memory::Memory;
 use probe::{Probe, Probes};
@@ -142,16 +144,22 @@ impl Edge {
             proxies: self.callers.proxies.clone(),
             header_fields_max: self.limits.header_fields,
         };
+        let answers = Arc::<Answers>::default();
+        let its_answers = answers.clone();
         let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
             // The request is received outside the future. A connection decodes many requests before
             // the first of their futures runs, and each decoded request would keep a buffer of the
             // connection in memory.
             let (peer, received) = arrivals.receive(request);
             let (edge, slot, scheduled) = (self.clone(), slot.clone(), backlog.schedule());
+            let answers = its_answers.clone();
             async move {
                 drop(scheduled);
                 Ok::<_, Infallible>(match received {
-                    Ok(request) => edge.handle(peer, request).await,
+                    Ok(mut request) => {
+                        request.extensions_mut().insert(answers);
+                        edge.handle(peer, request).await
+                    }
                     Err((status, error)) => {
                         let mut response = edge.refuse(peer, Some(&slot), "_OTHER", error);
                         *response.status_mut() = status;
@@ -180,12 +188,18 @@ impl Edge {
             http.max_pending_accept_reset_streams(PROXY_RESET_STREAMS_MAX).max_local_error_reset_streams(None);
         }
         let mut running = pin!(http.serve_connection(TokioIo::new(connection), service));
-        let ended = tokio::select! {
-            ended = running.as_mut() => ended,
-            () = stop.cancelled() => {
-                running.as_mut().graceful_shutdown();
-                running.await
+        let served = async {
+            tokio::select! {
+                ended = running.as_mut() => ended,
+                () = stop.cancelled() => {
+                    running.as_mut().graceful_shutdown();
+                    running.await
+                }
             }
+        };
+        let ended = tokio::select! {
+            ended = served => ended,
+            never = answers.end_stalled() => match never {},
         };
         if let Err(error) = ended {
             tracing::debug!(%error, ?peer, "a connection failed");
@@ -210,6 +224,7 @@ impl Edge {
         let is_long_lived = matches!(rule.load, Load::Wait | Load::Attached | Load::Stream);
         let credentials: Option<Vec<_>> =
             is_long_lived.then(|| request.headers().get_all(AUTHORIZATION).into_iter().cloned().collect());
+        let answers = request.extensions().get::<Arc<Answers>>().cloned();
         let work = self.work(peer, rule, deadline, request, call.request());
         let work = async {
             match deadline.0 {
@@ -227,7 +242,7 @@ impl Edge {
             Ok((mut response, taken)) => {
                 call.end(response.headers_mut());
                 let cut = self.cut(peer, rule, deadline, credentials, &taken);
-                response.map(|body| Body::new(Guarded::new(body, cut, call, taken)))
+                response.map(|body| Body::new(Guarded::new(Answer::new(body, cut, call, taken), answers.as_ref())))
             }
             Err(error) => {
                 let mut response = empty();

@@ -26,6 +26,7 @@ pub mod keys;
 pub mod limits;
 pub mod logging;
 pub mod metrics;
+mod open_files;
 pub mod page;
 pub mod programs;
 pub mod quota;

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use clap::Args;
 
 use super::{failed, load};
-use crate::logging;
+use crate::{logging, open_files};
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
@@ -38,6 +38,7 @@ impl Serve {
         flags.extend(named.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         let config = load(self.config, &flags)?;
         let _logging = logging::init(&config.log);
+        open_files::raise_limit(&config.limits);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         runtime.block_on(async {

@@ -26,10 +26,6 @@ use crate::{address::AddressBlock, tenant::Tenant};
 /// that is being decoded.
 const CONNECTION_BYTES: u64 = 128 << 10;
 
-/// Memory of a call before its authentication in bytes: its task, its HTTP/2 stream and the headers
-/// that the server keeps.
-const CALL_BYTES: u64 = 16 << 10;
-
 /// Minimum change in bytes that updates a connection's charge. Smaller steps would take the lock
 /// more often.
 const CHARGE_STEP_BYTES: u64 = 16 << 10;
@@ -122,7 +118,7 @@ impl Slots {
             owner: Mutex::default(),
             authenticated: AtomicBool::new(false),
             paused_until: Mutex::default(),
-            calls: AtomicU64::new(0),
+            calls_bytes: AtomicU64::new(0),
             unread_bodies: AtomicU64::new(0),
             buffered_bytes: AtomicU64::new(0),
             charged_bytes: AtomicU64::new(CONNECTION_BYTES),
@@ -202,8 +198,8 @@ pub struct Slot {
     authenticated: AtomicBool,
     /// The end of the current pause. The pause applies while the connection is unauthenticated.
     paused_until: Mutex<Option<Instant>>,
-    /// Number of running unauthenticated calls.
-    calls: AtomicU64,
+    /// Memory of the running unauthenticated calls.
+    calls_bytes: AtomicU64,
     /// Number of unauthenticated calls whose bodies have not been read to their end.
     unread_bodies: AtomicU64,
     /// Received bytes that may still be in memory.
@@ -277,11 +273,12 @@ impl Slot {
         self.paused_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Charges the connection for an unauthenticated call, until the returned value is dropped.
-    pub fn open_call(self: &Arc<Self>) -> OpenCall {
-        self.calls.fetch_add(1, Relaxed);
+    /// Charges the connection `bytes` for an unauthenticated call, until the returned value is
+    /// dropped.
+    pub fn open_call(self: &Arc<Self>, bytes: u64) -> OpenCall {
+        self.calls_bytes.fetch_add(bytes, Relaxed);
         self.charge();
-        OpenCall(self.clone())
+        OpenCall { slot: self.clone(), bytes }
     }
 
     /// Keeps the connection charged for all bytes that it receives, until the returned value is
@@ -309,7 +306,7 @@ impl Slot {
 
     /// Memory of the connection at present, in bytes.
     fn bytes(&self) -> u64 {
-        CONNECTION_BYTES + CALL_BYTES * self.calls.load(Relaxed) + self.buffered_bytes.load(Relaxed)
+        CONNECTION_BYTES + self.calls_bytes.load(Relaxed) + self.buffered_bytes.load(Relaxed)
     }
 
     /// Updates the connection's charge, and closes other connections if the sum exceeds the limit.
@@ -348,12 +345,15 @@ impl Drop for Slot {
 
 /// A running unauthenticated call, counted until it is dropped.
 #[derive(Debug)]
-pub struct OpenCall(Arc<Slot>);
+pub struct OpenCall {
+    slot: Arc<Slot>,
+    bytes: u64,
+}
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.0.calls.fetch_sub(1, Relaxed);
-        self.0.charge();
+        self.slot.calls_bytes.fetch_sub(self.bytes, Relaxed);
+        self.slot.charge();
     }
 }
 

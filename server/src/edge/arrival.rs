@@ -18,7 +18,10 @@ use http::{
 
 use crate::{
     address::TrustedProxies,
-    auth::{Peer, policy},
+    auth::{
+        Peer,
+        policy::{self, Load},
+    },
     connection::{OpenCall, Slot, UnreadBody},
     error::{ApiError, INVALID_ARGUMENT, REQUEST_TOO_LARGE},
 };
@@ -49,6 +52,15 @@ const KEPT_HEADER_BYTES_MAX: usize = 1 << 10;
 /// Maximum number of values kept for each header. The second value is kept so that a call with two
 /// tokens can be refused.
 const KEPT_VALUES_MAX: usize = 2;
+
+/// Memory of a call before its authentication in bytes: its task, its HTTP/2 stream, the headers
+/// that the server keeps, and its answer.
+const CALL_BYTES: u64 = 16 << 10;
+
+/// Memory in bytes of a call that needs no token and has a stream of answers. The reader may leave
+/// four answers unread: in the handler, in its channel, before the HTTP library and in it. An
+/// answer of reflection has up to 24 KiB.
+const STREAM_CALL_BYTES: u64 = 128 << 10;
 
 /// The charge of an unauthenticated connection for a call that is not authenticated yet. Stored in
 /// the extensions of a request.
@@ -112,11 +124,14 @@ impl Arrivals {
         }
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
+        let rule = policy::rule(parts.uri.path());
         // A path without a rule becomes `/`, which the policy refuses as an unknown method.
-        *request.uri_mut() = Uri::from_static(policy::rule(parts.uri.path()).map_or("/", |rule| rule.method));
+        *request.uri_mut() = Uri::from_static(rule.map_or("/", |rule| rule.method));
         *request.headers_mut() = kept(&parts.headers)?;
         if !self.slot.is_authenticated() {
-            let (call, body) = (Arc::new(self.slot.open_call()), Arc::new(self.slot.open_body()));
+            let has_stream = rule.is_some_and(|rule| rule.load == Load::ProbeStream);
+            let call = Arc::new(self.slot.open_call(if has_stream { STREAM_CALL_BYTES } else { CALL_BYTES }));
+            let body = Arc::new(self.slot.open_body());
             request.extensions_mut().insert(Charge { call, body });
         }
         request.extensions_mut().insert(self.slot.clone());

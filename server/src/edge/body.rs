@@ -1,19 +1,31 @@
 //! The body of a response, which owns the resources that the call holds until its last byte.
 
 use std::{
+    fmt,
     future::Future,
     pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
+use tokio::time::Instant;
 use tonic::{Status, body::Body};
 
-use super::{admission::Place, call::Call, memory::TenantMemory, probe::Probe};
-use crate::{connection::OpenCall, error::ApiError};
+use super::{
+    admission::Place,
+    answers::{Answers, Listed, lock},
+    call::Call,
+    memory::TenantMemory,
+    probe::Probe,
+};
+use crate::{
+    connection::OpenCall,
+    error::{ApiError, DEADLINE_EXCEEDED},
+};
 
 /// A future that resolves when a response body must end early, with the error that ends the body.
 pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
@@ -53,18 +65,17 @@ impl Taken {
     }
 }
 
-/// Passes a response body on until it ends or is cut off.
+/// Passes an answer on until it ends or is cut off.
 pub(super) struct Guarded {
-    // Dropped when the body is cut off, so that the task that produces the body can notice.
-    inner: Option<Body>,
-    cut: Option<Cut>,
-    call: Call,
-    taken: Taken,
+    answer: Arc<Mutex<Answer>>,
+    _listed: Option<Listed>,
 }
 
 impl Guarded {
-    pub(super) fn new(inner: Body, cut: Option<Cut>, call: Call, taken: Taken) -> Self {
-        Self { inner: Some(inner), cut, call, taken }
+    /// Guards an answer. `answers` are those of its connection, if it has one.
+    pub(super) fn new(answer: Answer, answers: Option<&Arc<Answers>>) -> Self {
+        let answer = Arc::new(Mutex::new(answer));
+        Self { _listed: answers.map(|answers| answers.add(&answer)), answer }
     }
 }
 
@@ -72,38 +83,101 @@ impl http_body::Body for Guarded {
     type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = &mut *self;
-        let Some(inner) = &mut this.inner else {
-            return Poll::Ready(None);
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        lock(&self.answer).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        lock(&self.answer).is_at_end()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        lock(&self.answer).body.as_ref().map_or_else(SizeHint::default, http_body::Body::size_hint)
+    }
+}
+
+/// The body of an answer, with the resources that its call holds.
+pub(super) struct Answer {
+    /// Dropped when the answer is cut off, so that the task that produces the body can notice.
+    body: Option<Body>,
+    cut: Option<Cut>,
+    call: Call,
+    taken: Taken,
+    /// When a piece was taken, while the next piece has not been asked for.
+    unread_since: Option<Instant>,
+    /// The trailers of an answer that was cut off between two pieces.
+    trailers: Option<HeaderMap>,
+}
+
+impl Answer {
+    pub(super) fn new(body: Body, cut: Option<Cut>, call: Call, taken: Taken) -> Self {
+        Self { body: Some(body), cut, call, taken, unread_since: None, trailers: None }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.unread_since = None;
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
         };
-        let error = match Pin::new(inner).poll_frame(cx) {
+        let error = match Pin::new(body).poll_frame(cx) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if let Some(trailers) = frame.trailers_mut() {
-                    this.call.end(trailers);
+                    self.call.end(trailers);
                 }
-                match this.taken.count(frame) {
-                    Ok(frame) => return Poll::Ready(Some(Ok(frame))),
+                match self.taken.count(frame) {
+                    Ok(frame) => {
+                        self.unread_since = Some(Instant::now());
+                        return Poll::Ready(Some(Ok(frame)));
+                    }
                     Err(error) => error,
                 }
             }
             Poll::Ready(end) => return Poll::Ready(end),
-            Poll::Pending => match &mut this.cut {
+            Poll::Pending => match &mut self.cut {
                 Some(cut) => std::task::ready!(cut.as_mut().poll(cx)),
                 None => return Poll::Pending,
             },
         };
-        this.inner = None;
+        self.cut_off(error);
+        Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+
+    /// Cuts the answer off if its reader takes nothing, and either the answer must end early or
+    /// this has lasted for `unread_time_max`. Returns the body, which the caller drops.
+    pub(super) fn end_if_stalled(&mut self, now: Instant, unread_time_max: Duration) -> Option<Body> {
+        let unread_time = now.saturating_duration_since(self.unread_since?);
+        let error = if unread_time >= unread_time_max {
+            let message = format!("the caller read nothing of the answer for {} s", unread_time.as_secs());
+            Some(DEADLINE_EXCEEDED.error(message))
+        } else {
+            // Nothing waits for this future while the reader takes nothing, so no waker is lost.
+            match self.cut.as_mut().map(|cut| cut.as_mut().poll(&mut Context::from_waker(Waker::noop()))) {
+                Some(Poll::Ready(error)) => Some(error),
+                Some(Poll::Pending) | None => None,
+            }
+        };
+        self.cut_off(error?)
+    }
+
+    /// Ends the answer with an error, and returns its body.
+    fn cut_off(&mut self, error: ApiError) -> Option<Body> {
         let mut trailers = HeaderMap::new();
-        this.call.fail(error, &mut trailers);
-        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+        self.call.fail(error, &mut trailers);
+        self.trailers = Some(trailers);
+        (self.cut, self.unread_since) = (None, None);
+        self.body.take()
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(http_body::Body::is_end_stream)
+    fn is_at_end(&self) -> bool {
+        match &self.body {
+            Some(body) => http_body::Body::is_end_stream(body),
+            None => self.trailers.is_none(),
+        }
     }
+}
 
-    fn size_hint(&self) -> SizeHint {
-        self.inner.as_ref().map_or_else(SizeHint::default, http_body::Body::size_hint)
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("call", &self.call).finish_non_exhaustive()
     }
 }

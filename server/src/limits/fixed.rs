@@ -130,9 +130,21 @@ pub const FIXED: &[Fixed] = &[
     ),
     row(
         "CALL_BYTES",
-        "server/src/connection/slots.rs",
+        "server/src/edge/arrival.rs",
         "16 << 10",
         "Bytes that an unauthenticated call counts, beside its connection",
+    ),
+    row(
+        "STREAM_CALL_BYTES",
+        "server/src/edge/arrival.rs",
+        "128 << 10",
+        "Bytes that an unauthenticated call with a stream of answers counts, beside its connection",
+    ),
+    row(
+        "UNREAD_TIME_MAX",
+        "server/src/edge/answers.rs",
+        "Duration::from_secs(300)",
+        "Time for which a caller may read nothing of an answer",
     ),
     row(
         "UNAUTHENTICATED_READ_BYTES",

@@ -189,6 +189,31 @@ async fn answers_that_the_client_does_not_read_take_bounded_memory() {
     .await;
 }
 
+/// A request of reflection for the file that declares a symbol, as a gRPC message.
+fn file_containing(symbol: &str) -> Vec<u8> {
+    let length = u8::try_from(symbol.len()).expect("a short name");
+    let mut message = vec![0, 0, 0, 0, length + 2, 0x22, length];
+    message.extend_from_slice(symbol.as_bytes());
+    message
+}
+
+/// Each answer has some 16 KB. Each stream has room for one byte of its answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_answers_of_reflection_take_bounded_memory() {
+    check_flood("unread answers of reflection", async |mut connection| {
+        const INITIAL_WINDOW_OF_ONE_BYTE: [u8; 6] = [0, 4, 0, 0, 0, 1];
+        connection.send(FrameKind::Settings, 0, 0, &INITIAL_WINDOW_OF_ONE_BYTE).await?;
+        let requests = file_containing("cloakwork.v1.Program").repeat(6);
+        for _ in 0..STREAMS {
+            let headers = HeaderBlock::grpc_call("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
+            let stream = connection.open_stream(0, headers).await?;
+            connection.send(FrameKind::Data, 0, stream, &requests).await?;
+        }
+        Ok(connection)
+    })
+    .await;
+}
+
 /// A string that is longer than a header list, in the largest frames. The HTTP library waits for
 /// its last byte.
 #[tokio::test(flavor = "multi_thread")]

@@ -122,7 +122,7 @@ async fn a_trusted_proxy_is_neither_closed_nor_charged_nor_paused() {
     let slots = Slots::new(&ConnectionLimits { connections: 2, unauthenticated_bytes: 1, ..LIMITS });
     let proxy = Arc::new(slots.take_for_proxy(slots.free().await));
     let _direct = take(&slots).await;
-    let _calls: Vec<_> = (0..1000).map(|_| proxy.open_call()).collect();
+    let _calls: Vec<_> = (0..1000).map(|_| proxy.open_call(CALL_BYTES)).collect();
     proxy.authenticate(&tenants()[0]);
     proxy.disown();
     proxy.pause(Duration::from_secs(1));
@@ -143,6 +143,9 @@ async fn a_pause_is_limited_and_ends() {
     *slot.paused_until() = Some(Instant::now());
     assert!(slot.pause_end().is_none());
 }
+
+/// Charge of a call.
+const CALL_BYTES: u64 = 16 << 10;
 
 /// Slots with memory for `connections` idle unauthenticated connections and `bytes` more.
 fn slots_with_bytes(connections: u64, bytes: u64) -> Arc<Slots> {
@@ -166,12 +169,12 @@ async fn calls_are_charged_while_they_run() {
     let slots = slots_with_bytes(2, 2 * CALL_BYTES);
     let [first, second] = [take(&slots).await, take(&slots).await];
     for _ in 0..3 {
-        drop([second.open_call(), second.open_call()]);
+        drop([second.open_call(CALL_BYTES), second.open_call(CALL_BYTES)]);
     }
     assert!(!closes(&first), "calls that have ended are not charged");
-    let _calls = [second.open_call(), second.open_call(), second.open_call()];
+    let calls = [second.open_call(CALL_BYTES), second.open_call(2 * CALL_BYTES)];
     assert!(closes(&first) && !closes(&second));
-    drop(_calls);
+    drop(calls);
     drop((first, second));
     assert_eq!(slots.state().charged_bytes, 0);
 }

@@ -1,0 +1,238 @@
+//! The answers of one connection that have not been sent to their end.
+//!
+//! The HTTP library takes the next piece of an answer only when the reader has room for it, and a
+//! deadline, an eviction or a revoked token ends an answer only when its next piece is taken. A
+//! reader without room would therefore keep an answer for ever, with its open file or its stream of
+//! messages. So each connection looks at these answers itself.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
+
+use super::body::Answer;
+
+/// Time between two looks at the answers of a connection.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Maximum time in which a reader has no room for the next piece of an answer. The answer then
+/// ends.
+const UNREAD_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// The answers of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    open: Mutex<Open>,
+    added: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    added: u64,
+    answers: HashMap<u64, Arc<Mutex<Answer>>>,
+}
+
+impl Answers {
+    /// Adds an answer, until the returned value is dropped.
+    pub(super) fn add(self: &Arc<Self>, answer: &Arc<Mutex<Answer>>) -> Listed {
+        let mut open = self.open();
+        open.added += 1;
+        let number = open.added;
+        open.answers.insert(number, answer.clone());
+        if open.answers.len() == 1 {
+            self.added.notify_one();
+        }
+        Listed { answers: self.clone(), number }
+    }
+
+    /// Ends stalled answers, for as long as the connection lives.
+    pub(super) async fn end_stalled(&self) -> Infallible {
+        loop {
+            if self.open().answers.is_empty() {
+                self.added.notified().await;
+            }
+            sleep(CHECK_INTERVAL).await;
+            self.check();
+        }
+    }
+
+    fn check(&self) {
+        let answers: Vec<_> = self.open().answers.values().cloned().collect();
+        let now = Instant::now();
+        for answer in answers {
+            // The body is dropped without the lock: its own resources may wait for this answer.
+            let ended = lock(&answer).end_if_stalled(now, UNREAD_TIME_MAX);
+            drop(ended);
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An answer's place among the answers of its connection. Dropping it removes the answer.
+#[derive(Debug)]
+pub(super) struct Listed {
+    answers: Arc<Answers>,
+    number: u64,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let removed = self.answers.open().answers.remove(&self.number);
+        // Dropped without the lock.
+        drop(removed);
+    }
+}
+
+/// Locks an answer. A panic while an answer is locked ends its connection's task or its own, and
+/// leaves nothing half-changed.
+pub(super) fn lock(answer: &Mutex<Answer>) -> MutexGuard<'_, Answer> {
+    answer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use bytes::Bytes;
+    use http_body::{Body as _, Frame};
+    use tokio::{
+        sync::mpsc::{self, error::TryRecvError},
+        time::advance,
+    };
+    use tonic::{Code, Status, body::Body};
+
+    use super::*;
+    use crate::{
+        auth::policy::Load,
+        edge::{
+            body::{Cut, Guarded, Taken},
+            call::Call,
+            deadline,
+            probe::Probes,
+        },
+        metrics::Telemetry,
+    };
+
+    /// A body of some pieces that does not end. Dropping it drops its sender, which a test
+    /// observes.
+    struct Pieces(usize, #[expect(dead_code, reason = "dropped with the body")] mpsc::Sender<()>);
+
+    impl http_body::Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            match self.0.checked_sub(1) {
+                Some(left) => {
+                    self.0 = left;
+                    Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"piece")))))
+                }
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    struct Fixture {
+        answers: Arc<Answers>,
+        body: Guarded,
+        dropped: mpsc::Receiver<()>,
+    }
+
+    impl Fixture {
+        fn new(pieces: usize, cut: Option<Cut>) -> Self {
+            let (sender, dropped) = mpsc::channel(1);
+            let answers = Arc::<Answers>::default();
+            let call = Call::begin(Arc::new(Telemetry::new().unwrap()), "/test");
+            let taken = Taken::Probe(Probes::new(1).enter(Load::Probe), None);
+            let answer = Answer::new(Body::new(Pieces(pieces, sender)), cut, call, taken);
+            Self { body: Guarded::new(answer, Some(&answers)), answers, dropped }
+        }
+
+        fn take(&mut self) -> Poll<Option<Frame<Bytes>>> {
+            let polled = Pin::new(&mut self.body).poll_frame(&mut Context::from_waker(Waker::noop()));
+            polled.map(|frame| frame.map(Result::unwrap))
+        }
+
+        fn takes_a_piece(&mut self) -> bool {
+            matches!(self.take(), Poll::Ready(Some(frame)) if frame.is_data())
+        }
+
+        /// Looks at the answers, and returns whether the body still exists.
+        fn keeps_body_after_check(&mut self) -> bool {
+            self.answers.check();
+            self.dropped.try_recv() == Err(TryRecvError::Empty)
+        }
+
+        /// The status that the reader receives if it reads on.
+        fn status(&mut self) -> Code {
+            let Poll::Ready(Some(frame)) = self.take() else { panic!("trailers follow") };
+            let status = Status::from_header_map(frame.trailers_ref().unwrap()).unwrap();
+            assert!(matches!(self.take(), Poll::Ready(None)));
+            status.code()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_ends_an_answer_whose_reader_has_stalled() {
+        let cut: Cut = Box::pin(async {
+            sleep(Duration::from_secs(10)).await;
+            deadline::exceeded()
+        });
+        let mut fixture = Fixture::new(2, Some(cut));
+        assert!(fixture.takes_a_piece() && fixture.keeps_body_after_check());
+        advance(Duration::from_secs(11)).await;
+        assert!(!fixture.keeps_body_after_check());
+        assert!(!fixture.body.is_end_stream());
+        assert_eq!(fixture.status(), Code::DeadlineExceeded);
+        assert!(fixture.body.is_end_stream());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_if_its_reader_takes_nothing_for_too_long() {
+        let mut fixture = Fixture::new(3, None);
+        for _ in 0..2 {
+            assert!(fixture.takes_a_piece());
+            advance(UNREAD_TIME_MAX - Duration::from_secs(1)).await;
+            assert!(fixture.keeps_body_after_check(), "each piece that is taken renews the time");
+        }
+        advance(Duration::from_secs(1)).await;
+        assert!(!fixture.keeps_body_after_check());
+        assert_eq!(fixture.status(), Code::DeadlineExceeded);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_whose_reader_waits_for_more_stays() {
+        let mut fixture = Fixture::new(1, None);
+        assert!(fixture.takes_a_piece());
+        assert!(fixture.take().is_pending());
+        advance(10 * UNREAD_TIME_MAX).await;
+        assert!(fixture.keeps_body_after_check());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_its_stalled_answers_by_itself() {
+        let mut fixture = Fixture::new(1, None);
+        let answers = fixture.answers.clone();
+        let ending = tokio::spawn(async move { answers.end_stalled().await });
+        let begun = Instant::now();
+        assert!(fixture.takes_a_piece());
+        assert_eq!(fixture.dropped.recv().await, None);
+        assert!(begun.elapsed() <= UNREAD_TIME_MAX + 2 * CHECK_INTERVAL);
+        drop(fixture.body);
+        assert!(fixture.answers.open().answers.is_empty(), "an answer at its end is not kept");
+        ending.abort();
+    }
+}
