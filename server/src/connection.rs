@@ -29,18 +29,19 @@ pub use backlog::Backlog;
 pub use slots::{OpenCall, Slot, UnreadBody};
 
 use crate::{
-    address::{Act, Addresses, TrustedProxies},
+    address::{Act, AddressBlock, Addresses, TrustedProxies},
     auth::Peer,
 };
-use frames::FrameMeter;
+use frames::{FrameMeter, PREFACE_BYTES};
 use slots::Slots;
 
 /// The pause after an error of `accept` that does not concern a single connection, such as too many
 /// open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A connection that has received fewer bytes than this has not sent a request yet.
-const REQUEST_BYTES_MIN: usize = 16;
+/// Number of control frames, such as PING and SETTINGS, that count as one unauthenticated call. A
+/// client sends a few of them for each connection.
+const CONTROL_FRAMES_OF_A_CALL: u64 = 16;
 
 /// Maximum bytes that an unauthenticated connection reads before other tasks run. HPACK inflates
 /// headers up to 100 times, so the bytes decoded in one step must be few. This is also all that a
@@ -62,7 +63,7 @@ pub struct ConnectionLimits {
     pub address_connections: usize,
     /// Maximum memory of all unauthenticated connections together, in bytes.
     pub unauthenticated_bytes: u64,
-    /// Maximum duration of the TLS handshake, and then maximum time until the first request.
+    /// Maximum duration of the TLS handshake, and then maximum time until the preface of HTTP/2.
     pub header_timeout: Duration,
     /// Maximum time without a byte in either direction.
     pub idle_timeout: Duration,
@@ -106,7 +107,8 @@ pub async fn serve<H, F>(
                 if let Some((stream, address)) = waiting.take()
                     && let Some(slot) = callers.slot(&slots, permit, address.ip())
                 {
-                    running.spawn(receive(stream, address, slot, tls.clone(), limits, handle.clone()));
+                    let addresses = callers.addresses.clone();
+                    running.spawn(receive(stream, address, slot, addresses, tls.clone(), limits, handle.clone()));
                 }
             }
             Some(ended) = running.join_next() => log_panic(ended),
@@ -160,6 +162,7 @@ async fn receive<H, F>(
     stream: TcpStream,
     address: SocketAddr,
     slot: Slot,
+    addresses: Option<Arc<Addresses>>,
     tls: Option<TlsAcceptor>,
     limits: ConnectionLimits,
     handle: H,
@@ -178,7 +181,8 @@ async fn receive<H, F>(
         match timeout(limits.header_timeout, handshake(stream, tls)).await {
             Ok(Ok((stream, certified))) => {
                 let peer = Peer::Network { address: address.ip(), certified, direct: true };
-                handle(Connection::new(stream, limits, own), peer).await;
+                let budget = addresses.map(|addresses| (addresses, address.ip().into()));
+                handle(Connection::new(stream, limits, own, budget), peer).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, peer = %address, "a TLS handshake failed"),
             Err(_) => tracing::debug!(peer = %address, "a TLS handshake took too long"),
@@ -216,6 +220,10 @@ pub struct Connection {
     slot: Arc<Slot>,
     backlog: Arc<Backlog>,
     frames: FrameMeter,
+    /// The budgets of addresses, and the address of the peer.
+    budget: Option<(Arc<Addresses>, AddressBlock)>,
+    /// Number of control frames that the address was charged for.
+    charged_frames: u64,
     /// Whether the connection has just read. Other tasks then run before it reads again.
     yields: bool,
     /// Runs while the connection is paused.
@@ -239,7 +247,12 @@ impl Connection {
         self.backlog.clone()
     }
 
-    fn new(stream: Stream, limits: ConnectionLimits, slot: Arc<Slot>) -> Self {
+    fn new(
+        stream: Stream,
+        limits: ConnectionLimits,
+        slot: Arc<Slot>,
+        budget: Option<(Arc<Addresses>, AddressBlock)>,
+    ) -> Self {
         Self {
             stream,
             received_bytes: 0,
@@ -249,6 +262,8 @@ impl Connection {
             slot,
             backlog: Arc::default(),
             frames: FrameMeter::default(),
+            budget,
+            charged_frames: 0,
             yields: false,
             pause: None,
         }
@@ -286,6 +301,16 @@ impl Connection {
         read
     }
 
+    /// Charges the peer's address for control frames, and pauses the connection while the address is
+    /// in debt. Answering these frames takes time from the tenants.
+    fn charge_control_frames(&mut self) {
+        let Some((addresses, address)) = &self.budget else { return };
+        while self.frames.control_frames() - self.charged_frames >= CONTROL_FRAMES_OF_A_CALL {
+            self.charged_frames += CONTROL_FRAMES_OF_A_CALL;
+            self.slot.pause(addresses.charge(*address, Act::Call));
+        }
+    }
+
     /// Whether the peer has been idle for too long. Otherwise registers the task to be woken at the
     /// timeout.
     fn expired(&mut self, cx: &mut Context<'_>) -> bool {
@@ -295,7 +320,7 @@ impl Connection {
             }
             // The timer is reset once a period instead of at each byte.
             let due = self.last_byte + self.limits.idle_timeout;
-            if self.received_bytes < REQUEST_BYTES_MIN || due <= Instant::now() {
+            if self.received_bytes < PREFACE_BYTES || due <= Instant::now() {
                 return true;
             }
             self.timer.as_mut().reset(due);
@@ -315,6 +340,9 @@ impl AsyncRead for Connection {
             let received = &buffer.filled()[before_bytes..];
             self.received_bytes = self.received_bytes.saturating_add(received.len());
             self.frames.pass(received);
+            if !self.slot.is_authenticated() && !self.slot.is_proxy() {
+                self.charge_control_frames();
+            }
             self.slot.receive(received.len(), self.frames.unfinished_bytes());
             self.last_byte = Instant::now();
             return read;

@@ -4,7 +4,10 @@
 const HEADER_BYTES: usize = 9;
 
 /// Length of the preface that a client sends before its first frame (RFC 9113, section 3.4).
-const PREFACE_BYTES: usize = 24;
+pub(super) const PREFACE_BYTES: usize = 24;
+
+/// The frame type of a body.
+const DATA: u8 = 0x0;
 
 /// Frame types whose payload is a header block or a part of a header block.
 const HEADERS: u8 = 0x1;
@@ -13,10 +16,12 @@ const CONTINUATION: u8 = 0x9;
 /// The flag of the frame that ends a header block.
 const END_HEADERS: u8 = 0x4;
 
-/// Counts the received bytes of an unfinished frame or header block.
+/// Counts the received bytes of an unfinished frame or header block, and the frames that belong to
+/// no call.
 ///
-/// The HTTP/2 library keeps both in memory until their last byte arrives, and a frame may be 1 MiB
-/// long. The library does not report these bytes, so this meter counts them.
+/// The HTTP/2 library keeps an unfinished frame or header block in memory until its last byte
+/// arrives, and a frame may be 1 MiB long. The library answers some frames, such as PING, at once.
+/// The library reports neither, so this meter counts them.
 #[derive(Debug)]
 pub(super) struct FrameMeter {
     header: [u8; HEADER_BYTES],
@@ -26,11 +31,19 @@ pub(super) struct FrameMeter {
     received_bytes: usize,
     /// Bytes of the preface or of the current frame's payload that are still missing.
     missing_bytes: usize,
+    /// Number of received frames that belong to no call, such as PING and SETTINGS.
+    control_frames: u64,
 }
 
 impl Default for FrameMeter {
     fn default() -> Self {
-        Self { header: [0; HEADER_BYTES], header_bytes: 0, received_bytes: 0, missing_bytes: PREFACE_BYTES }
+        Self {
+            header: [0; HEADER_BYTES],
+            header_bytes: 0,
+            received_bytes: 0,
+            missing_bytes: PREFACE_BYTES,
+            control_frames: 0,
+        }
     }
 }
 
@@ -51,7 +64,8 @@ impl FrameMeter {
                 if self.header_bytes < HEADER_BYTES {
                     return;
                 }
-                let [high, middle, low, ..] = self.header;
+                let [high, middle, low, kind, ..] = self.header;
+                self.control_frames += u64::from(!matches!(kind, DATA | HEADERS | CONTINUATION));
                 (self.missing_bytes, self.header_bytes) = (u32::from_be_bytes([0, high, middle, low]) as usize, 0);
             }
             if self.missing_bytes == 0 && !self.is_inside_header_block() {
@@ -64,6 +78,11 @@ impl FrameMeter {
     fn is_inside_header_block(&self) -> bool {
         let [_, _, _, kind, flags, ..] = self.header;
         matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS == 0
+    }
+
+    /// Number of received frames that belong to no call.
+    pub(super) fn control_frames(&self) -> u64 {
+        self.control_frames
     }
 
     /// Number of received bytes that belong to an unfinished frame or header block.
@@ -105,6 +124,16 @@ mod tests {
                 let last_end = ends.iter().rev().find(|end| **end <= at).unwrap();
                 prop_assert_eq!(meter.unfinished_bytes(), at - last_end);
             }
+        }
+    }
+
+    #[test]
+    fn frames_of_calls_are_no_control_frames() {
+        let mut meter = FrameMeter::default();
+        meter.pass(&[0; PREFACE_BYTES]);
+        for (kind, control_frames) in [(4, 1), (DATA, 1), (6, 2), (HEADERS, 2), (8, 3), (CONTINUATION, 3), (99, 4)] {
+            meter.pass(&frame(kind, 0, 8));
+            assert_eq!(meter.control_frames(), control_frames, "{kind}");
         }
     }
 

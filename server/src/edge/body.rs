@@ -119,7 +119,7 @@ impl Answer {
         let Some(body) = &mut self.body else {
             return Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
         };
-        let error = match Pin::new(body).poll_frame(cx) {
+        let error = match http_body::Body::poll_frame(Pin::new(body), cx) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if let Some(trailers) = frame.trailers_mut() {
                     self.call.end(trailers);

@@ -153,6 +153,12 @@ pub const FIXED: &[Fixed] = &[
         "Bytes that an unauthenticated connection reads at a time",
     ),
     row(
+        "CONTROL_FRAMES_OF_A_CALL",
+        "server/src/connection.rs",
+        "16",
+        "Control frames of an unauthenticated connection, such as PING, that its address is charged a call for",
+    ),
+    row(
         "PROXY_READ_BYTES",
         "server/src/connection.rs",
         "8 << 10",

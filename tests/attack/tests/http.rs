@@ -115,3 +115,37 @@ async fn header_lists_have_a_limited_number_of_fields() {
     let metrics = server.metrics().await;
     assert_eq!(counted(&metrics, "cloakwork_rejected_total{", "\"REQUEST_TOO_LARGE\""), 1.0, "{metrics}");
 }
+
+/// The server answers each ping. Without a limit, one connection would take a core from the
+/// tenants.
+#[tokio::test(flavor = "multi_thread")]
+async fn control_frames_without_a_token_are_limited_by_address() {
+    const CALLS_PER_SECOND: u64 = 10;
+    const FRAMES_OF_A_CALL: u64 = 16;
+    const PINGS: u64 = 20_000;
+    let setup = Setup::default().without_worker().with("limits.address_calls_per_second", CALLS_PER_SECOND);
+    let server = Server::start(setup).await;
+    let mut connection = open(&server).await;
+    let mut pings = Vec::new();
+    for _ in 0..PINGS {
+        pings.extend(Connection::frame_header(FrameKind::Ping, 0, 0, 8));
+        pings.extend([0; 8]);
+    }
+    // The pings may fit into the buffers of the kernel, or the write may fail because the server
+    // reads slowly.
+    let begun = std::time::Instant::now();
+    let _ = connection.write(&pings).await;
+    let mut answered = 0;
+    let read = std::time::Instant::now();
+    while read.elapsed() < Duration::from_secs(2) {
+        let is_answer = |frame: &cloakwork_tests_attack::Frame| frame.is(FrameKind::Ping) && frame.flags == flags::ACK;
+        answered += u64::from(connection.receive_until(Duration::from_millis(100), is_answer).await.is_some());
+    }
+    assert!(answered > 0, "the connection works");
+    // A full budget lasts for a second, and a debt is at most one budget. One read comes after each
+    // pause.
+    let seconds = begun.elapsed().as_secs() + 1;
+    let allowed = CALLS_PER_SECOND * FRAMES_OF_A_CALL * (seconds + 2) + 64 * (seconds + 1);
+    assert!(answered <= allowed, "{answered} pings answered in {seconds} s: at most {allowed}");
+    assert_eq!(server.probe("/livez").await, Some(200));
+}
