@@ -48,7 +48,7 @@ pub fn position(listing: &str, token: &str) -> Result<Option<Vec<u8>>, ApiError>
     let bytes = bytes.ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token was not issued by this server"))?;
     let (check, position) = bytes[1..].split_at(CHECK_BYTES);
     if check != checksum(listing, position) {
-        return Err(PAGE_TOKEN_INVALID.error("page_token belongs to another listing"));
+        return Err(PAGE_TOKEN_INVALID.error("page_token was not issued for this listing"));
     }
     Ok(Some(position.to_vec()))
 }

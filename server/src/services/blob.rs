@@ -187,5 +187,5 @@ fn upload_id(caller: &Caller, name: &str) -> Result<UploadId, ApiError> {
 /// The position at which a page begins.
 fn position(bytes: &[u8]) -> Result<UploadId, ApiError> {
     let id = std::str::from_utf8(bytes).ok().and_then(|id| UploadId::parse(id).ok());
-    id.ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token belongs to another listing"))
+    id.ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token was not issued for this listing"))
 }

@@ -171,7 +171,7 @@ fn job_id(caller: &Caller, name: &str) -> Result<JobId, ApiError> {
 
 /// The position at which a page begins.
 fn position(bytes: &[u8]) -> Result<JobId, ApiError> {
-    id::from_bytes(bytes).ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token belongs to another listing"))
+    id::from_bytes(bytes).ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token was not issued for this listing"))
 }
 
 fn state(number: i32) -> Result<JobState, ApiError> {

@@ -157,6 +157,6 @@ fn key_id(caller: &Caller, name: &str) -> Result<KeyId, ApiError> {
 
 /// The position at which a page begins.
 fn position(bytes: &[u8]) -> Result<KeyId, ApiError> {
-    let bytes = bytes.try_into().map_err(|_| PAGE_TOKEN_INVALID.error("page_token belongs to another listing"))?;
+    let bytes = bytes.try_into().map_err(|_| PAGE_TOKEN_INVALID.error("page_token was not issued for this listing"))?;
     Ok(KeyId(bytes))
 }
