@@ -17,6 +17,7 @@ import json
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 
 # For each benchmark: its program, the option that names its report, and the figures to compare.
@@ -48,13 +49,13 @@ def main():
     arguments.add_argument("other", type=pathlib.Path)
     arguments.add_argument("benchmark", choices=BENCHMARKS)
     arguments.add_argument("--rounds", type=int, default=7)
-    arguments.add_argument("options", nargs="*")
-    given = arguments.parse_args()
+    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    given, options = arguments.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
     trees = {"this": HERE, "other": given.other.resolve()}
     ratios = {}
     for number in range(given.rounds):
         order = sorted(trees, reverse=number % 2 == 0)
-        figures = {side: run(trees[side], given.benchmark, given.options) for side in order}
+        figures = {side: run(trees[side], given.benchmark, options) for side in order}
         if len(figures["this"]) != len(figures["other"]):
             raise SystemExit("the two versions measure different rows")
         for at, (name, this) in enumerate(figures["this"]):
