@@ -57,7 +57,7 @@ use body::{Answer, Cut, Guarded, Taken};
 use call::{Call, RequestState};
 use memory::Memory;
 use probe::{Probe, Probes};
-use request::{Count, Received};
+use request::Received;
 
 /// Maximum length of a frame that a peer may send. With the usual 16 KiB, uploading a key is slow
 /// because of the cost per frame header.
@@ -291,12 +291,18 @@ impl Edge {
             slot.authenticate(&tenant);
         }
         drop(charge);
-        let place = self.admission.enter(rule.load, &tenant)?;
+        // The embedded worker shares the memory of this process, so its calls have no limits here.
+        let load = if peer == Peer::Embedded { Load::Free } else { rule.load };
+        let place = self.admission.enter(load, &tenant)?;
         request.extensions_mut().insert(principal);
-        // These calls are exempt from the memory limits. Each worker has one stream, and the number
-        // of workers is limited. The embedded worker shares the memory of this process.
-        if rule.load == Load::Attached || peer == Peer::Embedded {
+        if peer == Peer::Embedded {
             return Ok((self.route(request).await, Taken::Tenant(place, None)));
+        }
+        let received = |body, held| Received::new(body, held, rule, &self.limits, state);
+        // Reports do not count against the memory for messages, which tenants may fill: a worker
+        // whose reports are refused loses its jobs. The places of streams limit their memory.
+        if rule.load == Load::Attached {
+            return Ok((self.route(request.map(|body| received(body, None))).await, Taken::Tenant(place, None)));
         }
         let memory = self.memory.of(&tenant);
         let held = Arc::new(memory.hold());
@@ -304,9 +310,7 @@ impl Edge {
         // A call that waits for a job releases its request before the answer. For other calls, the
         // edge holds the request's bytes until the handler returns.
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
-        let idle = Duration::from_millis(self.limits.request_idle_ms);
-        let count = Count::of(rule.load);
-        let response = self.route(request.map(|body| Received::new(body, held, count, idle, state))).await;
+        let response = self.route(request.map(|body| received(body, Some(held)))).await;
         drop(until_answered);
         // Answers to `Load::Free` calls are not counted: workers read only jobs that they lease,
         // and the number of leases is limited.

@@ -12,6 +12,9 @@ pub struct Rule {
     pub access: Access,
     /// The limit against which the running call counts.
     pub load: Load,
+    /// Maximum number of bytes of each message from the caller, or `None` where only the limit
+    /// `message_bytes` applies.
+    pub message_bytes_max: Option<u32>,
 }
 
 /// The callers that may make a call.
@@ -41,9 +44,13 @@ pub enum Load {
     /// Counts against no limit here. The call has a limit of its own, or must work when the server
     /// is overloaded.
     Free,
-    /// Counts against no limit here: it is a worker's stream, and the number of workers is limited.
+    /// Counts against the limit on streams of workers.
     Attached,
 }
+
+/// Maximum number of bytes of a worker's report. A report with as many leases, points and resident
+/// keys as the server reads is shorter.
+pub const REPORT_MESSAGE_BYTES_MAX: u32 = 512 << 10;
 
 /// Returns the row of a method.
 pub fn rule(path: &str) -> Option<&'static Rule> {
@@ -83,8 +90,9 @@ pub const RULES: &[Rule] = &[
     row("/cloakwork.v1.ProgramService/Check", AnyOf(&[Jobs, Read]), Request),
     row("/cloakwork.v1.ProgramService/GetProgram", AnyOf(&[Jobs, Read]), Request),
     row("/cloakwork.v1.ProgramService/Register", AnyOf(&[Jobs]), Request),
-    // The number of workers is limited. Refusing workers under load would make the load worse.
-    row("/cloakwork.v1.WorkerService/Attach", AnyOf(&[Worker]), Attached),
+    // Streams of workers have places of their own. Refusing workers because of other calls would
+    // make the load worse.
+    row("/cloakwork.v1.WorkerService/Attach", AnyOf(&[Worker]), Attached).at_most(REPORT_MESSAGE_BYTES_MAX),
     row("/cloakwork.v1.WorkerService/CommitResult", AnyOf(&[Worker]), Free),
     row("/cloakwork.v1.WorkerService/ReadBlob", AnyOf(&[Worker]), Free),
     // Health checks carry no token. Reflection needs none, because the protocol is public.
@@ -95,7 +103,15 @@ pub const RULES: &[Rule] = &[
 ];
 
 const fn row(method: &'static str, access: Access, load: Load) -> Rule {
-    Rule { method, access, load }
+    Rule { method, access, load, message_bytes_max: None }
+}
+
+impl Rule {
+    /// Limits the caller's messages. The edge refuses a longer message by its announced length,
+    /// before memory is allocated for the message.
+    const fn at_most(self, message_bytes: u32) -> Self {
+        Self { message_bytes_max: Some(message_bytes), ..self }
+    }
 }
 
 #[cfg(test)]

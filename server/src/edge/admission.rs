@@ -11,7 +11,7 @@ use cloakwork_share::{Exceeded, FairShare, Share};
 
 use crate::{
     auth::policy::Load,
-    error::{ApiError, OVERLOADED},
+    error::{ApiError, OVERLOADED, WORKER_REFUSED},
     limits::Limits,
     tenant::Tenant,
 };
@@ -23,11 +23,18 @@ const RETRY_DELAY_LONGEST: Duration = Duration::from_secs(10);
 /// Weight of the newest call in the mean duration of calls: about the last hundred calls count.
 const NEWEST_WEIGHT: f64 = 0.01;
 
+/// Number of streams that may be open for each worker that may attach. A worker may open its next
+/// stream before the server notices the end of the last. With one place for each worker, a server
+/// whose network fails for a moment would then refuse its own workers.
+const STREAMS_PER_WORKER: u64 = 2;
+
 /// Counts running calls.
 #[derive(Debug)]
 pub(super) struct Admission {
     requests: Arc<FairShare<Tenant>>,
     watchers: Arc<FairShare<Tenant>>,
+    /// Streams of workers.
+    streams: Arc<FairShare<Tenant>>,
     mean_seconds: Mutex<f64>,
 }
 
@@ -36,24 +43,36 @@ type LimitNames = [&'static str; 2];
 
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Self {
-        let Limits { requests, tenant_requests, watchers, tenant_watchers, .. } = *limits;
+        let Limits { requests, tenant_requests, watchers, tenant_watchers, workers, .. } = *limits;
+        let streams = workers.saturating_mul(STREAMS_PER_WORKER);
         Self {
             requests: FairShare::new(requests, tenant_requests),
             watchers: FairShare::new(watchers, tenant_watchers),
+            streams: FairShare::new(streams, streams),
             mean_seconds: Mutex::default(),
         }
     }
 
     /// Admits a call of a tenant, or refuses it.
     pub(super) fn enter(self: &Arc<Self>, load: Load, tenant: &Tenant) -> Result<Place, ApiError> {
-        let share = match self.limited(load) {
-            Some((calls, names)) => {
+        let (share, since) = match (load, self.limited(load)) {
+            (Load::Attached, _) => (Some(self.stream(tenant)?), None),
+            (_, Some((calls, names))) => {
                 let taken = calls.try_take(tenant, 1);
-                Some(taken.map_err(|exceeded| self.refusal(exceeded, names, tenant))?)
+                (Some(taken.map_err(|exceeded| self.refusal(exceeded, names, tenant))?), Some(Instant::now()))
             }
-            None => None,
+            (_, None) => (None, None),
         };
-        Ok(Place { admission: self.clone(), share, since: Instant::now() })
+        Ok(Place { admission: self.clone(), _share: share, since })
+    }
+
+    /// A place for the stream of a worker. The stream takes the place before its first report, so
+    /// that streams without a report are limited too.
+    fn stream(&self, tenant: &Tenant) -> Result<Share<Tenant>, ApiError> {
+        self.streams.try_take(tenant, 1).map_err(|exceeded| {
+            let (Exceeded::All { limit, .. } | Exceeded::Each { limit, .. }) = exceeded;
+            WORKER_REFUSED.error(format!("{limit} streams of workers are open, which is the limit (workers)"))
+        })
     }
 
     /// The limits that apply here to a kind of calls, or `None`.
@@ -61,7 +80,8 @@ impl Admission {
         match load {
             Load::Request | Load::Stream => Some((&self.requests, ["requests", "tenant_requests"])),
             Load::Wait => Some((&self.watchers, ["watchers", "tenant_watchers"])),
-            // Calls that need no token have places of their own (`probe.rs`).
+            // Calls that need no token have places of their own (`probe.rs`), and so have streams
+            // of workers.
             Load::Probe | Load::ProbeStream | Load::Free | Load::Attached => None,
         }
     }
@@ -90,15 +110,17 @@ impl Admission {
 #[derive(Debug)]
 pub(super) struct Place {
     admission: Arc<Admission>,
-    share: Option<Share<Tenant>>,
-    since: Instant,
+    // Dropping the share frees the place.
+    _share: Option<Share<Tenant>>,
+    /// When the call began, if its duration counts.
+    since: Option<Instant>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.share.is_some() {
+        if let Some(since) = self.since {
             let mut mean_seconds = self.admission.mean_seconds();
-            *mean_seconds += NEWEST_WEIGHT * (self.since.elapsed().as_secs_f64() - *mean_seconds);
+            *mean_seconds += NEWEST_WEIGHT * (since.elapsed().as_secs_f64() - *mean_seconds);
         }
     }
 }
@@ -131,6 +153,21 @@ mod tests {
         assert!(admission.enter(Load::Request, &c).is_ok());
         drop((places, waiting));
         assert_eq!((admission.requests.held(), admission.watchers.held()), (0, 0));
+    }
+
+    /// Streams of workers last for days. Their durations would make the retry delay of all other
+    /// calls the longest one.
+    #[test]
+    fn streams_of_workers_have_places_of_their_own_and_no_duration() {
+        let admission = Arc::new(Admission::new(&Limits { workers: 1, requests: 1, ..Limits::default() }));
+        let [a, b, c] = tenants();
+        let streams = [&a, &b].map(|tenant| admission.enter(Load::Attached, tenant).unwrap());
+        assert!(streams.iter().all(|stream| stream.since.is_none()));
+        let refused = admission.enter(Load::Attached, &c).unwrap_err();
+        assert_eq!(refused.reason(), WORKER_REFUSED);
+        assert!(admission.enter(Load::Request, &c).is_ok());
+        drop(streams);
+        assert!(admission.enter(Load::Attached, &c).is_ok());
     }
 
     #[test]

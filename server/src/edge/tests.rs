@@ -13,7 +13,7 @@ use tonic_types::StatusExt as _;
 use super::*;
 use crate::{
     address::Addresses,
-    auth::{Principal, Rules, Scope, TokenStore},
+    auth::{Principal, Rules, Scope, TokenStore, policy::REPORT_MESSAGE_BYTES_MAX},
     database::SCHEMAS,
     error::{self, KEY_NOT_FOUND},
     tenant::Tenant,
@@ -312,13 +312,73 @@ fn message(length: u32) -> Vec<u8> {
 
 impl Fixture {
     /// Starts a call whose body comes from a channel and ends when the channel is closed.
-    fn send(&self, path: &str) -> (mpsc::Sender<Vec<u8>>, tokio::task::JoinHandle<Response<Body>>) {
+    fn send(&self, path: &str) -> Sending {
+        self.send_with(Request::post(path))
+    }
+
+    fn send_with(&self, request: http::request::Builder) -> Sending {
         let (sender, receiver) = mpsc::channel::<Vec<u8>>(1);
         let pieces = tokio_stream::wrappers::ReceiverStream::new(receiver);
         let body = axum::body::Body::from_stream(pieces.map(Ok::<_, Infallible>));
-        let call = self.edge.clone().handle(LOOPBACK, Request::post(path).body(body).unwrap());
+        let call = self.edge.clone().handle(LOOPBACK, request.body(body).unwrap());
         (sender, tokio::spawn(call))
     }
+
+    /// The authorization of a worker.
+    async fn worker(&self) -> String {
+        let tenant = Tenant::new("workers").unwrap();
+        self.tokens.create_tenant(&tenant).await.unwrap();
+        let scopes = [Scope::Worker].into_iter().collect();
+        format!("Bearer {}", self.tokens.create_token(&tenant, scopes, "", None).await.unwrap().reveal())
+    }
+}
+
+/// The body of a call, and its response.
+type Sending = (mpsc::Sender<Vec<u8>>, tokio::task::JoinHandle<Response<Body>>);
+
+/// Memory is allocated for a whole message once its header has arrived. Reports do not count
+/// against the memory for messages, so a long report would exceed the memory of the streams.
+#[tokio::test]
+async fn a_worker_that_announces_too_long_a_report_is_refused_before_the_report_arrives() {
+    let fixture = Fixture::new(Router::new().route(ATTACH, post(echo)), little_memory()).await;
+    let worker = fixture.worker().await;
+    let attach = || fixture.send_with(Request::post(ATTACH).header(AUTHORIZATION, &worker));
+    let (sender, answer) = attach();
+    sender.send(message(REPORT_MESSAGE_BYTES_MAX)).await.unwrap();
+    drop(sender);
+    assert_eq!(end(answer.await.unwrap()).await.0, Code::Ok, "a report of the largest size");
+    let (sender, answer) = attach();
+    sender.send(message(REPORT_MESSAGE_BYTES_MAX + 1)[..5].to_vec()).await.unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(60), answer).await.unwrap().unwrap();
+    assert_eq!(end(answer).await, (Code::ResourceExhausted, "REQUEST_TOO_LARGE".to_owned()));
+}
+
+#[tokio::test]
+async fn a_stream_of_a_worker_that_stalls_times_out() {
+    let limits = Limits { request_idle_ms: 50, lease_ms: 50, ..Limits::default() };
+    let fixture = Fixture::new(Router::new().route(ATTACH, post(echo)), limits).await;
+    let worker = fixture.worker().await;
+    let (sender, answer) = fixture.send_with(Request::post(ATTACH).header(AUTHORIZATION, worker));
+    sender.send(message(20)[..10].to_vec()).await.unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(60), answer).await.unwrap().unwrap();
+    assert_eq!(end(answer).await, (Code::DeadlineExceeded, "DEADLINE_EXCEEDED".to_owned()));
+}
+
+/// A stream takes memory before its first report, and the dispatcher counts workers only by their
+/// reports.
+#[tokio::test]
+async fn streams_of_workers_are_limited_before_their_first_report() {
+    let endless = async || axum::body::Body::new(Endless { _drop: None });
+    let limits = Limits { workers: 1, ..Limits::default() };
+    let fixture = Fixture::new(Router::new().route(ATTACH, post(endless)), limits).await;
+    let worker = fixture.worker().await;
+    let headers = [(AUTHORIZATION.as_str(), &*worker)];
+    let attach = || fixture.call(REMOTE, ATTACH, &headers);
+    let open = [attach().await, attach().await];
+    assert!(open.iter().all(|stream| Status::from_header_map(stream.headers()).is_none()));
+    assert_eq!(end(attach().await).await, (Code::ResourceExhausted, "WORKER_REFUSED".to_owned()));
+    drop(open);
+    assert!(Status::from_header_map(attach().await.headers()).is_none(), "the places are free again");
 }
 
 #[tokio::test]

@@ -40,6 +40,18 @@ pub const FIXED: &[Fixed] = &[
         "256 << 20",
         "Bytes of waiting jobs' programs and inputs that are kept in memory. The rest is read from the database",
     ),
+    row(
+        "REPORT_MESSAGE_BYTES_MAX",
+        "server/src/auth/policy.rs",
+        "512 << 10",
+        "Bytes of one report of a worker. A stream of a worker holds at most two reports and an HTTP/2 frame, and the limit `workers` bounds the streams",
+    ),
+    row(
+        "STREAMS_PER_WORKER",
+        "server/src/edge/admission.rs",
+        "2",
+        "Open streams of workers, for each worker of the limit `workers`. A worker may attach again before the server notices the end of its last stream",
+    ),
     row("LEASES_MAX", "server/src/services/worker/report.rs", "8192", "Leases in one report of a worker"),
     row("RESIDENT_MAX", "server/src/services/worker/report.rs", "256", "Resident keys in one report of a worker"),
     row("WAVES_MAX", "server/src/services/worker/report.rs", "1024", "Points of a worker's time curve"),

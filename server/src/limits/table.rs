@@ -102,7 +102,7 @@ limits! {
         "Maximum memory of unfinished requests and unread answers of one tenant",
         "A quarter of `held_bytes`, so that one tenant cannot block the others";
     request_idle_ms = 60_000, ms 10 => 3_600_000,
-        "Maximum time between two pieces of a request, the first piece included",
+        "Maximum time between two pieces of a request, the first piece included. For a worker's reports, the time is at least `lease_ms`",
         "A slow link sends 1 MiB in less time. A stalled client loses its place";
     inline_bytes = 4 * MIB, bytes 0 => 256 * MIB,
         "Maximum size of inline inputs in one SubmitJob, and of inline outputs in one Job",
@@ -210,7 +210,7 @@ limits! {
         "The longest time for which a job may ask to keep its outputs",
         "Outputs count against the tenant's bytes for this time";
     workers = 256, count 1 => 65_536,
-        "Maximum number of attached workers",
+        "Maximum number of attached workers. Twice as many streams of workers may be open",
         "More workers than one server can keep busy";
     report_ms = 1000, ms 10 => 60_000,
         "Interval between two reports of a worker",
