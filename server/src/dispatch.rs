@@ -13,6 +13,7 @@ mod command;
 mod decided;
 mod effects;
 mod live;
+mod pools;
 mod record;
 mod recover;
 mod settle;
@@ -38,10 +39,10 @@ use crate::{
 };
 
 use command::Command;
-pub use command::{Failure, Outcome, WorkerReport};
+pub use command::{Failure, Outcome, WavePoint, WorkerReport};
 pub use live::{Leased, Leases, Wish};
+pub use pools::PoolView;
 pub use submit::Admitted;
-pub use workers::PoolView;
 
 /// Maximum number of commands that wait for the dispatcher.
 const COMMANDS_MAX: usize = 4096;
@@ -53,12 +54,18 @@ const UNITS_MAX: u64 = 4096;
 const TENANT_UNITS_MAX: u64 = 1024;
 const UNIT_BYTES: usize = 16 << 10;
 
+/// Maximum number of workers' reports that wait for the dispatcher, first reports included. Further
+/// reports wait in line, one line for each worker. Calls of tenants wait behind the reports before
+/// them, and a long report takes the dispatcher a millisecond.
+const REPORTS_MAX: u64 = 16;
+
 /// A handle that sends commands to the dispatcher. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Dispatcher {
     commands: mpsc::Sender<Command>,
     store: Store,
     writes: Arc<FairShare<Arc<str>>>,
+    reports: Arc<FairShare<WorkerId>>,
     pools: watch::Receiver<Arc<Vec<PoolView>>>,
 }
 
@@ -86,7 +93,8 @@ impl Dispatcher {
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let store = parts.store.clone();
         let (actor, pools) = actor::Actor::restore(parts, received).await?;
-        Ok((Self { commands, store, writes: FairShare::new(UNITS_MAX, TENANT_UNITS_MAX), pools }, actor.run()))
+        let (writes, reports) = (FairShare::new(UNITS_MAX, TENANT_UNITS_MAX), FairShare::new(REPORTS_MAX, 1));
+        Ok((Self { commands, store, writes, reports, pools }, actor.run()))
     }
 
     /// Stores a job and queues it. A repeated request returns the job of the first request.
@@ -134,13 +142,16 @@ impl Dispatcher {
 
     /// Registers the stream that a worker opened. The returned receiver yields the leases that the
     /// worker is to hold.
-    pub async fn attach(&self, report: WorkerReport) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
-        self.ask(|reply| Command::Attach { report, reply }).await?
+    pub async fn attach(&self, report: Arc<WorkerReport>) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
+        let turn = self.reports.take(&report.worker, 1).await;
+        self.ask(|reply| Command::Attach { report, turn, reply }).await?
     }
 
-    /// Passes on a worker's report from the stream with this number.
-    pub async fn report(&self, stream: u64, report: WorkerReport) -> Result<(), ApiError> {
-        self.send(Command::Report { stream, report }).await
+    /// Passes on a worker's report from the stream with this number. Returns once the dispatcher
+    /// has taken the report, so that a stream has only one report in line.
+    pub async fn report(&self, stream: u64, report: Arc<WorkerReport>) -> Result<(), ApiError> {
+        let turn = self.reports.take(&report.worker, 1).await;
+        self.ask(|reply| Command::Report { stream, report, turn, reply }).await
     }
 
     /// Records that a worker's stream ended.

@@ -36,9 +36,10 @@ use crate::{
 /// Maximum number of commands that are decided as one batch.
 const BATCH: usize = 256;
 
-/// Shortest time between two views of the pools that follow from reports. Workers report each
-/// second, so a view for each report would cost the square of their number.
-const POOLS_INTERVAL: Duration = Duration::from_secs(1);
+/// Shortest time between two views of the pools, in microseconds. Workers report each second, so a
+/// view for each report would cost the square of their number. Workers that attach and leave all
+/// the time cost no more.
+const POOLS_INTERVAL_MICROS: u64 = 1_000_000;
 
 /// Answers that may wait for the next transaction before the dispatcher takes no more commands.
 pub(super) const ANSWERS_MAX: usize = 4096;
@@ -53,9 +54,11 @@ pub(super) struct Actor {
     pub(super) uptime: Epoch,
     commands: mpsc::Receiver<Command>,
     pools: watch::Sender<Arc<Vec<PoolView>>>,
-    /// When the view of the pools is next made from the workers' reports, if there are new ones.
-    pools_due: Option<Instant>,
-    pools_published: Instant,
+    /// When the next view of the pools is made, if the workers or their reports have changed. By
+    /// the scheduler's time, like the next field.
+    pools_due_micros: Option<u64>,
+    /// From when on the next view may be made.
+    pools_next_micros: u64,
     pub(super) jobs: Jobs,
     /// Live jobs by tenant and idempotency key (the request ID).
     pub(super) requests: HashMap<(Arc<str>, [u8; 16]), JobId>,
@@ -99,8 +102,8 @@ impl Actor {
             uptime,
             commands,
             pools,
-            pools_due: None,
-            pools_published: Instant::now(),
+            pools_due_micros: None,
+            pools_next_micros: 0,
             jobs: Jobs::new(),
             requests: HashMap::new(),
             tenants: HashMap::new(),
@@ -193,15 +196,15 @@ impl Actor {
                 None => self.decided.answers.push(Answer::Settled(reply)),
                 Some(_) => drop(reply.send(())),
             },
-            Command::Attach { report, reply } => {
+            Command::Attach { report, turn: _turn, reply } => {
                 let worker = report.worker;
                 match self.workers.attach(report.clone()) {
                     Ok((wishes, stream)) => {
-                        self.reported(report);
+                        self.reported(&report);
                         // The complete assignment, changed or not, because the new stream has
                         // received nothing yet.
                         self.assignments.insert(worker, self.scheduler.assignment(worker));
-                        self.publish_pools();
+                        self.publish_pools_if_due();
                         if reply.send(Ok((wishes, stream))).is_err() && self.workers.detach(worker, stream) {
                             self.step(Event::WorkerGone { worker, crashed: false });
                         }
@@ -209,17 +212,19 @@ impl Actor {
                     Err(refusal) => drop(reply.send(Err(refusal))),
                 }
             }
-            Command::Report { stream, report } => {
+            Command::Report { stream, report, turn: _turn, reply } => {
                 if self.workers.report(stream, report.clone()) {
-                    self.reported(report);
+                    self.reported(&report);
                 }
+                let _ = reply.send(());
             }
             Command::Detach { worker, stream } => {
                 if self.workers.detach(worker, stream) {
                     self.parts.telemetry.metrics.worker_disconnects.add(1, ["left"]);
                     self.step(Event::WorkerGone { worker, crashed: false });
                 }
-                self.publish_pools();
+                self.pools_changed();
+                self.publish_pools_if_due();
             }
             Command::Leased { worker, job, epoch, reply } => {
                 let leased = self.workers.wished(worker).map(|wish| wish.get(&(job, epoch)).cloned());
@@ -278,7 +283,7 @@ impl Actor {
         self.decided.answers.push(Answer::Committed(reply, accepted));
     }
 
-    fn reported(&mut self, report: WorkerReport) {
+    fn reported(&mut self, report: &WorkerReport) {
         for lease in &report.report.leases {
             let Some(live) = self.jobs.get(&lease.job).filter(|live| live.epoch == lease.epoch) else { continue };
             let now = (lease.rows_done.min(live.meta.rows), Some(lease.stage));
@@ -288,13 +293,22 @@ impl Actor {
                 live.publish(|view| (view.rows_done, view.stage) = now);
             }
         }
-        self.step(Event::Reported { worker: report.worker, report: report.report });
-        self.pools_due.get_or_insert(self.pools_published + POOLS_INTERVAL);
+        self.step(Event::Reported { worker: report.worker, report: report.report.clone() });
+        self.pools_changed();
     }
 
-    /// Makes the view of the pools, which takes time in proportion to all workers and their keys.
-    fn publish_pools(&mut self) {
-        (self.pools_due, self.pools_published) = (None, Instant::now());
+    fn pools_changed(&mut self) {
+        self.pools_due_micros.get_or_insert(self.pools_next_micros);
+    }
+
+    /// Makes the view of the pools if it is due. A view takes time in proportion to all workers and
+    /// what they report.
+    fn publish_pools_if_due(&mut self) {
+        let now_micros = self.uptime.micros();
+        if self.pools_due_micros.is_none_or(|due| due > now_micros) {
+            return;
+        }
+        (self.pools_due_micros, self.pools_next_micros) = (None, now_micros + POOLS_INTERVAL_MICROS);
         let pools = self.workers.pools();
         self.pools.send_if_modified(|known| {
             let changed = **known != pools;
@@ -325,9 +339,7 @@ impl Actor {
         if self.scheduler.next_timer().is_some_and(|due| due <= self.uptime.micros()) {
             self.step(Event::Tick);
         }
-        if self.pools_due.is_some_and(|due| due <= Instant::now()) {
-            self.publish_pools();
-        }
+        self.publish_pools_if_due();
         let stats = self.scheduler.stats();
         record::observe(&self.parts.telemetry.metrics, &stats, self.uptime.micros(), &self.pools.borrow());
     }
@@ -335,7 +347,7 @@ impl Actor {
     fn next_wake(&self) -> Instant {
         let now = Instant::now();
         let far = now + Duration::from_secs(60);
-        let timers = [self.scheduler.next_timer(), self.workers.next_lost()];
+        let timers = [self.scheduler.next_timer(), self.workers.next_lost(), self.pools_due_micros];
         let timer = timers.into_iter().flatten().min().map(|due| {
             let left = Duration::from_micros(due.saturating_sub(self.uptime.micros()));
             now.checked_add(left).map_or(far, |due| due.min(far))
@@ -345,7 +357,7 @@ impl Actor {
         }
         // The end of the transaction on its way wakes the loop for late records.
         let late = self.late_due().filter(|_| self.commit.is_none());
-        [timer, late, self.pools_due].into_iter().flatten().min().unwrap_or(far)
+        [timer, late].into_iter().flatten().min().unwrap_or(far)
     }
 
     /// Rebuilds the scheduler from the store. `restarted` means that the previous process ended,
@@ -383,12 +395,12 @@ impl Actor {
             self.late.push(told.record);
             self.late_since.get_or_insert_with(Instant::now);
         }
-        let known: Vec<WorkerReport> = self.workers.latest().cloned().collect();
+        let known: Vec<Arc<WorkerReport>> = self.workers.latest().cloned().collect();
         let dead = if restarted { self.embedded_before().await? } else { Vec::new() };
         self.step(Event::Recovered { dead });
         for report in known {
             let worker = report.worker;
-            self.reported(report);
+            self.reported(&report);
             // The worker may have received leases that the failed transaction made void.
             self.assignments.insert(worker, self.scheduler.assignment(worker));
         }

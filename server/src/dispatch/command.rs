@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use cloakwork_params::ParameterSet;
 use cloakwork_proto::v1;
 use cloakwork_scheduler::{JobId, Report, Retry, WorkerId};
 use cloakwork_share::Share;
@@ -42,12 +43,15 @@ pub(super) enum Command {
         reply: oneshot::Sender<()>,
     },
     Attach {
-        report: WorkerReport,
+        report: Arc<WorkerReport>,
+        turn: Share<WorkerId>,
         reply: oneshot::Sender<Result<(watch::Receiver<Wish>, u64), ApiError>>,
     },
     Report {
         stream: u64,
-        report: WorkerReport,
+        report: Arc<WorkerReport>,
+        turn: Share<WorkerId>,
+        reply: oneshot::Sender<()>,
     },
     Detach {
         worker: WorkerId,
@@ -70,7 +74,7 @@ pub(super) enum Command {
 }
 
 /// A worker's report about itself.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct WorkerReport {
     /// The worker.
     pub worker: WorkerId,
@@ -79,11 +83,22 @@ pub struct WorkerReport {
     /// The part of the report that the scheduler uses.
     pub report: Report,
     /// Measured points of the worker's wave-time curve.
-    pub waves: Vec<v1::DeviceWave>,
-    /// Groups whose keys are resident.
+    pub waves: Vec<WavePoint>,
+    /// Groups whose keys are resident, each once.
     pub resident: Vec<Bytes>,
     /// Bytes that its resident keys take.
     pub resident_bytes: u64,
+}
+
+/// A measured point of a worker's wave-time curve.
+#[derive(Clone, Copy, Debug)]
+pub struct WavePoint {
+    /// The parameter set of the wave.
+    pub set: &'static ParameterSet,
+    /// Number of bootstraps in the wave.
+    pub width: u32,
+    /// Time of the wave.
+    pub micros: u64,
 }
 
 /// How an attempt at a job ended, as the worker reports.

@@ -72,8 +72,10 @@ pub(super) fn observe(metrics: &Metrics, stats: &Stats, now: u64, pools: &[PoolV
     let draining: usize = stats.pools.values().map(|pool| pool.draining).sum();
     metrics.workers.set((all - draining) as u64, ["ready"]);
     metrics.workers.set(draining as u64, ["draining"]);
-    metrics.keys_resident.set(pools.iter().map(|pool| pool.resident.len() as u64).sum(), []);
-    metrics.key_resident_bytes.set(pools.iter().map(|pool| pool.resident_bytes).sum(), []);
+    metrics.keys_resident.set(pools.iter().map(|pool| pool.resident_keys).sum(), []);
+    // Workers may report any number.
+    let bytes = pools.iter().map(|pool| pool.resident_bytes).fold(0, u64::saturating_add);
+    metrics.key_resident_bytes.set(bytes, []);
 }
 
 /// Records how long a database operation took.
@@ -110,4 +112,28 @@ fn cut_name(cut: WaveCut) -> &'static str {
 
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Telemetry;
+
+    #[test]
+    fn bytes_of_resident_keys_that_workers_report_do_not_overflow() {
+        let telemetry = Telemetry::new().unwrap();
+        let pool = |kind: &str| PoolView {
+            kind: kind.to_owned(),
+            workers: 1,
+            waves: Vec::new(),
+            resident: Vec::new(),
+            resident_keys: 1,
+            resident_bytes: u64::MAX,
+        };
+        observe(&telemetry.metrics, &Stats::default(), 0, &[pool("cpu"), pool("gpu")]);
+        let scraped = telemetry.scrape().unwrap();
+        let line = |name: &str| scraped.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+        assert_eq!(line("cloakwork_keys_resident ").as_deref(), Some("cloakwork_keys_resident 2"), "{scraped}");
+        assert!(line("cloakwork_key_resident_bytes ").is_some(), "{scraped}");
+    }
 }

@@ -45,31 +45,9 @@ impl Fixture {
         let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
         let store = Store::new(database.clone());
         let time = ManualClock::at(1_700_000_000_000_000);
-        let parts = Parts {
-            store: store.clone(),
-            keystore: keys::tests::keystore(directory.path(), time.clock(), &database).await,
-            clock: time.clock(),
-            limits: Arc::default(),
-            telemetry: Arc::new(Telemetry::new().unwrap()),
-        };
-        let (dispatcher, running) = Dispatcher::start(parts).await.unwrap();
+        let (dispatcher, running) = Dispatcher::start(parts(&directory, &time, &database).await).await.unwrap();
         tokio::spawn(running);
-        let report = WorkerReport {
-            worker: WORKER,
-            name: "worker".into(),
-            report: Report {
-                pool: "cpu".to_owned(),
-                sets: vec![new_job(TENANT, 1).meta.set.id()],
-                wanted_cost: 1 << 40,
-                leases: Vec::new(),
-                resident: Vec::new(),
-                draining: false,
-            },
-            waves: Vec::new(),
-            resident: Vec::new(),
-            resident_bytes: 0,
-        };
-        let (mut wishes, _) = dispatcher.attach(report).await.unwrap();
+        let (mut wishes, _) = dispatcher.attach(report(WORKER)).await.unwrap();
         wishes.wait_for(Option::is_some).await.unwrap();
         Self { time, dispatcher, database, store, wishes, keys: KeyUses::default(), _directory: directory }
     }
@@ -174,6 +152,36 @@ impl Fixture {
         transaction.script(sql).await.unwrap();
         transaction.commit().await.unwrap();
     }
+}
+
+/// The parts of a dispatcher.
+async fn parts(directory: &TempDir, time: &ManualClock, database: &Database) -> Parts {
+    Parts {
+        store: Store::new(database.clone()),
+        keystore: keys::tests::keystore(directory.path(), time.clock(), database).await,
+        clock: time.clock(),
+        limits: Arc::default(),
+        telemetry: Arc::new(Telemetry::new().unwrap()),
+    }
+}
+
+/// The report of a worker without jobs.
+fn report(worker: WorkerId) -> Arc<WorkerReport> {
+    Arc::new(WorkerReport {
+        worker,
+        name: "worker".into(),
+        report: Report {
+            pool: "cpu".to_owned(),
+            sets: vec![new_job(TENANT, 1).meta.set.id()],
+            wanted_cost: 1 << 40,
+            leases: Vec::new(),
+            resident: Vec::new(),
+            draining: false,
+        },
+        waves: Vec::new(),
+        resident: Vec::new(),
+        resident_bytes: 0,
+    })
 }
 
 const ENDS: &str = "UPDATE ON jobs WHEN NEW.ended_micros IS NOT NULL";
@@ -447,6 +455,56 @@ async fn a_job_ends_at_its_deadline_by_the_given_clock() {
     let end = ended.unwrap().end.clone().expect("an end");
     assert_eq!(end.error.as_ref().expect("an error").reason, "DEADLINE_EXCEEDED");
     assert_eq!(end.ended_micros, unix_micros_after(created_micros, TIME_LIMIT));
+}
+
+/// A view takes time in proportion to all workers and their keys. Workers that attach and leave all
+/// the time must not occupy the dispatcher with views.
+#[tokio::test]
+async fn a_view_of_the_pools_is_made_once_in_an_interval() {
+    let fixture = Fixture::new().await;
+    let workers = || fixture.dispatcher.pools().iter().map(|pool| pool.workers).sum::<usize>();
+    assert_eq!(workers(), 1, "the first view is made at once");
+    let (_, stream) = fixture.dispatcher.attach(report(WorkerId(2))).await.unwrap();
+    assert_eq!(workers(), 1);
+    fixture.time.advance(Duration::from_secs(1));
+    fixture.dispatcher.attach(report(WorkerId(3))).await.unwrap();
+    assert_eq!(workers(), 3, "the interval is over");
+    fixture.dispatcher.detach(WorkerId(2), stream).await.unwrap();
+    fixture.settles().await;
+    assert_eq!(workers(), 3);
+    fixture.time.advance(Duration::from_secs(1));
+    // Any command makes the dispatcher look at its timers.
+    let begun = Instant::now();
+    while workers() != 2 {
+        assert!(begun.elapsed() < STEP_TIMEOUT, "no view was made");
+        fixture.settles().await;
+    }
+}
+
+/// Commands of tenants wait behind the reports before them. A call that was cancelled leaves its
+/// report in line.
+#[tokio::test]
+async fn few_reports_wait_for_the_dispatcher_however_many_workers_report() {
+    let (directory, time) = (tempfile::tempdir().unwrap(), ManualClock::at(1_700_000_000_000_000));
+    let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    // The dispatcher does not run yet.
+    let (dispatcher, running) = Dispatcher::start(parts(&directory, &time, &database).await).await.unwrap();
+    for _ in 0..2 {
+        let attach = |number: u64| {
+            let dispatcher = dispatcher.clone();
+            tokio::spawn(async move { dispatcher.attach(report(WorkerId(number.into()))).await.map(drop) })
+        };
+        let calls: Vec<_> = (0..3 * REPORTS_MAX).map(attach).collect();
+        yield_often().await;
+        let waiting = dispatcher.commands.max_capacity() - dispatcher.commands.capacity();
+        assert_eq!(waiting as u64, REPORTS_MAX);
+        calls.iter().for_each(tokio::task::JoinHandle::abort);
+        yield_often().await;
+    }
+    tokio::spawn(running);
+    let (_, stream) = timeout(STEP_TIMEOUT, dispatcher.attach(report(WORKER))).await.expect("a turn").unwrap();
+    timeout(STEP_TIMEOUT, dispatcher.report(stream, report(WORKER))).await.expect("a turn").unwrap();
+    assert_eq!(dispatcher.reports.held(), 0);
 }
 
 /// Waits until the watch of a job that could not be stored has ended.

@@ -1,20 +1,15 @@
 //! Attached workers: their streams, the leases that they are to hold, and their latest reports.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
-use bytes::Bytes;
 use cloakwork_clock::Epoch;
-use cloakwork_params::SetId;
-use cloakwork_proto::v1;
 use cloakwork_scheduler::WorkerId;
 use tokio::sync::watch;
 
 use super::{
-    WorkerReport,
+    PoolView, WorkerReport,
     live::{Leases, Wish},
+    pools,
 };
 use crate::{
     error::{ApiError, WORKER_REFUSED},
@@ -34,29 +29,12 @@ pub(super) struct Workers {
 }
 
 pub(super) struct Link {
-    pub(super) latest: WorkerReport,
+    pub(super) latest: Arc<WorkerReport>,
     /// Number of the current stream. A worker that attaches again makes its old stream invalid.
     stream: u64,
     wish: watch::Sender<Wish>,
     /// When the stream broke, by the scheduler's time.
     lost_micros: Option<u64>,
-}
-
-/// Workers of one kind, as clients see them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PoolView {
-    /// The kind, for example `cpu`.
-    pub kind: String,
-    /// Names of its workers.
-    pub workers: Vec<Arc<str>>,
-    /// Parameter sets that at least one of the workers serves.
-    pub sets: Vec<SetId>,
-    /// The widest measured wave for each set.
-    pub waves: Vec<v1::DeviceWave>,
-    /// Groups whose keys are resident, each with the name of its worker.
-    pub resident: Vec<(Bytes, Arc<str>)>,
-    /// Bytes that the resident keys take.
-    pub resident_bytes: u64,
 }
 
 impl Workers {
@@ -72,7 +50,7 @@ impl Workers {
     }
 
     /// Registers a worker's new stream. The receiver yields the leases that the worker is to hold.
-    pub(super) fn attach(&mut self, report: WorkerReport) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
+    pub(super) fn attach(&mut self, report: Arc<WorkerReport>) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
         let old = self.links.remove(&report.worker);
         if self.links.len() >= self.most {
             return Err(WORKER_REFUSED.error(format!("{} workers are attached: that is the limit", self.most)));
@@ -88,7 +66,7 @@ impl Workers {
     }
 
     /// Takes a report. Returns false if the report comes from a stream that was replaced.
-    pub(super) fn report(&mut self, stream: u64, report: WorkerReport) -> bool {
+    pub(super) fn report(&mut self, stream: u64, report: Arc<WorkerReport>) -> bool {
         match self.links.get_mut(&report.worker) {
             Some(link) if link.stream == stream => {
                 link.latest = report;
@@ -114,7 +92,7 @@ impl Workers {
     pub(super) fn take_lost(&mut self) -> Vec<(WorkerId, Arc<str>)> {
         let now_micros = self.uptime.micros();
         let late = |link: &Link| link.lost_micros.is_some_and(|lost| lost + self.reconnect_micros <= now_micros);
-        self.links.extract_if(|_, link| late(link)).map(|(worker, link)| (worker, link.latest.name)).collect()
+        self.links.extract_if(|_, link| late(link)).map(|(worker, link)| (worker, link.latest.name.clone())).collect()
     }
 
     /// When the next worker may have to be declared dead, by the scheduler's time.
@@ -135,40 +113,14 @@ impl Workers {
     }
 
     /// The latest report of each worker.
-    pub(super) fn latest(&self) -> impl Iterator<Item = &WorkerReport> {
+    pub(super) fn latest(&self) -> impl Iterator<Item = &Arc<WorkerReport>> {
         self.links.values().map(|link| &link.latest)
     }
 
     /// The attached workers, grouped by kind.
     pub(super) fn pools(&self) -> Vec<PoolView> {
-        let mut pools: BTreeMap<String, PoolView> = BTreeMap::new();
         let attached = self.links.values().filter(|link| link.lost_micros.is_none());
-        for WorkerReport { name, report, waves, resident, resident_bytes, .. } in attached.map(|link| &link.latest) {
-            let pool = pools.entry(report.pool.clone()).or_insert_with(|| PoolView {
-                kind: report.pool.clone(),
-                workers: Vec::new(),
-                sets: Vec::new(),
-                waves: Vec::new(),
-                resident: Vec::new(),
-                resident_bytes: 0,
-            });
-            pool.workers.push(name.clone());
-            let unseen = report.sets.iter().filter(|set| !pool.sets.contains(set)).copied().collect::<Vec<_>>();
-            pool.sets.extend(unseen);
-            for wave in waves {
-                match pool
-                    .waves
-                    .iter_mut()
-                    .find(|known| known.parameter_set == wave.parameter_set && known.width == wave.width)
-                {
-                    Some(known) => known.micros = known.micros.max(wave.micros),
-                    None => pool.waves.push(wave.clone()),
-                }
-            }
-            pool.resident_bytes += resident_bytes;
-            pool.resident.extend(resident.iter().map(|group| (group.clone(), name.clone())));
-        }
-        pools.into_values().collect()
+        pools::view(attached.map(|link| &*link.latest))
     }
 }
 
@@ -180,15 +132,15 @@ mod tests {
 
     use super::*;
 
-    fn report() -> WorkerReport {
-        WorkerReport {
+    fn report() -> Arc<WorkerReport> {
+        Arc::new(WorkerReport {
             worker: WorkerId(1),
             name: "worker".into(),
             report: cloakwork_scheduler::Report::default(),
             waves: Vec::new(),
             resident: Vec::new(),
             resident_bytes: 0,
-        }
+        })
     }
 
     #[test]

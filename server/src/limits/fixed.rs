@@ -41,6 +41,25 @@ pub const FIXED: &[Fixed] = &[
         "Bytes of waiting jobs' programs and inputs that are kept in memory. The rest is read from the database",
     ),
     row(
+        "REPORTS_MAX",
+        "server/src/dispatch.rs",
+        "16",
+        "Reports of workers that wait for the dispatcher, one for each worker. Further reports wait in line, and each stream of a worker keeps only its latest",
+    ),
+    row(
+        "POINTS_MAX",
+        "server/src/dispatch/pools.rs",
+        "64",
+        "Points of the time curve of one pool and set that clients see",
+    ),
+    row(
+        "VIEW_POINTS_MAX",
+        "server/src/dispatch/pools.rs",
+        "4096",
+        "Points of all time curves that clients see, unless two for each curve are more",
+    ),
+    row("HOLDERS_MAX", "server/src/dispatch/pools.rs", "64", "Workers that clients see as holders of one key"),
+    row(
         "REPORT_MESSAGE_BYTES_MAX",
         "server/src/auth/policy.rs",
         "512 << 10",
@@ -53,6 +72,7 @@ pub const FIXED: &[Fixed] = &[
         "Open streams of workers, for each worker of the limit `workers`. A worker may attach again before the server notices the end of its last stream",
     ),
     row("LEASES_MAX", "server/src/services/worker/report.rs", "8192", "Leases in one report of a worker"),
+    row("SETS_MAX", "server/src/services/worker/report.rs", "256", "Parameter sets in one report of a worker"),
     row("RESIDENT_MAX", "server/src/services/worker/report.rs", "256", "Resident keys in one report of a worker"),
     row("WAVES_MAX", "server/src/services/worker/report.rs", "1024", "Points of a worker's time curve"),
     row("NAME_MAX", "server/src/services/worker/report.rs", "64", "Characters of a worker's name"),

@@ -216,7 +216,7 @@ limits! {
         "Interval between two reports of a worker",
         "Several reports may be lost before a lease expires";
     lease_ms = 10_000, ms 50 => 3_600_000,
-        "Time without a report after which a worker loses its jobs",
+        "Time without a report after which a worker loses its jobs. The first report on a worker's stream must arrive within this time",
         "Ten reports. A shorter lease would take jobs from workers that are only slow because they swap";
     progress_ms = 120_000, ms 100 => 86_400_000,
         "Time without progress after which a job is taken from its worker",

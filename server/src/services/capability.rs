@@ -113,7 +113,7 @@ fn pool(pool: &PoolView, allow_weak_sets: bool) -> Pool {
         width: wave.width,
         micros: wave.micros,
     });
-    Pool { kind: pool.kind.clone(), workers: pool.workers.len() as u32, waves: waves.collect() }
+    Pool { kind: pool.kind.clone(), workers: u32::try_from(pool.workers).unwrap_or(u32::MAX), waves: waves.collect() }
 }
 
 #[cfg(test)]
@@ -130,10 +130,10 @@ mod tests {
         let wave = |name: &str| DeviceWave { parameter_set: name.to_owned(), width: 1, micros: 1 };
         let view = PoolView {
             kind: "cpu".to_owned(),
-            workers: Vec::new(),
-            sets: Vec::new(),
+            workers: 0,
             waves: vec![wave(toy.name), wave(good.name), wave("NONE")],
             resident: Vec::new(),
+            resident_keys: 0,
             resident_bytes: 0,
         };
         let shown = |allow_weak| {

@@ -3,6 +3,7 @@
 
 mod assignments;
 mod failures;
+mod inbox;
 mod incoming;
 mod outputs;
 mod report;
@@ -18,20 +19,24 @@ use cloakwork_proto::v1::{
     self, AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
     commit_header, commit_result_request::Part, worker_service_server::WorkerService,
 };
-use tokio::sync::watch;
+use tokio::{
+    sync::{oneshot, watch},
+    time::timeout,
+};
 use tokio_stream::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::{
     assignments::Assignments,
+    inbox::Inbox,
     report::{label, lease_id, worker_id},
 };
 use super::Transfers;
 use crate::{
     digest,
     dispatch::{Dispatcher, Leased, Outcome},
-    error::{ApiError, FIELD_MISSING, STALE_LEASE},
+    error::{ApiError, DEADLINE_EXCEEDED, FIELD_MISSING, STALE_LEASE},
     limits::Limits,
     metrics::Telemetry,
 };
@@ -67,12 +72,14 @@ impl WorkerService for Workers {
     type ReadBlobStream = Stream_<ReadBlobResponse>;
 
     async fn attach(&self, request: Request<Streaming<AttachRequest>>) -> Result<Response<Self::AttachStream>, Status> {
-        let mut reports = request.into_inner();
-        let first = reports.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?;
-        let report = report::report(&first)?;
+        let mut messages = request.into_inner();
+        let first = self.first_report(&mut messages).await?;
+        let report = Arc::new(report::report(&first)?);
         let (version, device) = (label(&first.version, "version")?, label(&first.device, "device")?);
-        let (worker, name) = (report.worker, report.name.clone());
         let shown = watch::Sender::new(report::shown(&first));
+        // The message may be many times as large as the report.
+        drop(first);
+        let (worker, name) = (report.worker, report.name.clone());
         let interval = Duration::from_millis(self.limits.report_ms);
         let assignments = Assignments::new(shown.subscribe(), interval, self.draining.clone());
         let (wishes, stream) = self.dispatcher.attach(report).await?;
@@ -80,22 +87,20 @@ impl WorkerService for Workers {
         // fields of the line.
         let name = &*name;
         tracing::info!(worker = %format_args!("{:032x}", worker.0), name, version, device, "a worker attached");
+        let (mut failure, failed) = oneshot::channel();
+        let (inbox, current) = (Inbox { messages, worker, shown, interval }, wishes.clone());
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
             // Ends with the stream, for whatever cause.
-            while let Ok(Some(message)) = reports.message().await {
-                let Ok(report) = report::report(&message) else { break };
-                if report.worker != worker {
-                    break;
-                }
-                shown.send_replace(report::shown(&message));
-                if dispatcher.report(stream, report).await.is_err() {
-                    return;
-                }
-            }
+            let ended = inbox.pass_on(current, &mut failure, |report| dispatcher.report(stream, report)).await;
             let _ = dispatcher.detach(worker, stream).await;
+            if let Err(status) = ended {
+                let _ = failure.send(status);
+            }
         });
-        Ok(Response::new(Box::pin(assignments.stream(wishes))))
+        // The worker learns of the error that ended its reports.
+        let last = futures_util::stream::once(failed).filter_map(Result::ok).map(Err);
+        Ok(Response::new(Box::pin(futures_util::stream::select(assignments.stream(wishes), last))))
     }
 
     async fn read_blob(&self, request: Request<ReadBlobRequest>) -> Result<Response<Self::ReadBlobStream>, Status> {
@@ -165,6 +170,17 @@ impl WorkerService for Workers {
 }
 
 impl Workers {
+    /// The first report on a stream. The whole report must arrive within the time of a lease. A
+    /// slower worker could keep no job, and a stream keeps its place while it sends a few bytes at
+    /// a time.
+    async fn first_report(&self, messages: &mut Streaming<AttachRequest>) -> Result<AttachRequest, Status> {
+        let lease_ms = self.limits.lease_ms;
+        let first = timeout(Duration::from_millis(lease_ms), messages.message())
+            .await
+            .map_err(|_| DEADLINE_EXCEEDED.error(format!("no whole report arrived within {lease_ms} ms (lease_ms)")))?;
+        Ok(first?.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?)
+    }
+
     async fn leased(&self, worker: &[u8], lease: Option<&v1::Lease>) -> Result<Arc<Leased>, ApiError> {
         let worker = worker_id(worker)?;
         let (job, epoch) = lease_id(lease)?;

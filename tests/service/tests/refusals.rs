@@ -2,6 +2,8 @@
 //! objects, repeated or out of order get the documented code and reason. Refused requests leave
 //! nothing behind.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use cloakwork_client::{Input, JobRequest, Keys, ProgramBuilder, Progress, set_by_name};
 use cloakwork_proto::v1::{
@@ -385,9 +387,15 @@ async fn an_inline_program_counts_against_the_quota_once_registered() {
 /// A worker that sends false reports.
 struct Liar {
     id: Bytes,
-    stub: WorkerServiceClient<tonic::service::interceptor::InterceptedService<Channel, Authorize>>,
+    stub: WorkerStub,
     assignments: tonic::Streaming<v1::AttachResponse>,
-    _reports: tokio::sync::mpsc::Sender<v1::AttachRequest>,
+    reports: tokio::sync::mpsc::Sender<v1::AttachRequest>,
+}
+
+type WorkerStub = WorkerServiceClient<tonic::service::interceptor::InterceptedService<Channel, Authorize>>;
+
+async fn worker_stub(server: &Server) -> WorkerStub {
+    WorkerServiceClient::with_interceptor(channel(server).await, Authorize(server.token("workers", "worker")))
 }
 
 /// Adds a token to each call.
@@ -409,8 +417,7 @@ impl Liar {
 
     /// Attaches with a first report that `change` has altered.
     async fn attach_as(server: &Server, change: impl FnOnce(&mut v1::AttachRequest)) -> Result<Self, Status> {
-        let token = server.token("workers", "worker");
-        let mut stub = WorkerServiceClient::with_interceptor(channel(server).await, Authorize(token));
+        let mut stub = worker_stub(server).await;
         let id = Bytes::from_static(&[5; 16]);
         let (reports, stream) = tokio::sync::mpsc::channel(1);
         let mut report = v1::AttachRequest {
@@ -425,7 +432,7 @@ impl Liar {
         reports.send(report).await.expect("the stream is open");
         let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
         let assignments = stub.attach(stream).await?.into_inner();
-        Ok(Self { id, stub, assignments, _reports: reports })
+        Ok(Self { id, stub, assignments, reports })
     }
 
     /// The next assigned job whose epoch is greater than `after`.
@@ -492,6 +499,32 @@ async fn a_result_under_a_lost_lease_is_refused_and_counted() {
     assert_eq!(server.metric("cloakwork_stale_results_total").await, stale + 1.0);
     let later = tenant.client.job(&job.name).await.expect("a job");
     assert_eq!((later.state(), &later.end_time, later.error), (ended.state(), &ended.end_time, None));
+}
+
+/// The server limits the streams of workers by their answers. Reports that are read on would take
+/// memory beyond that limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_attaches_again_ends_both_directions_of_its_first_stream() {
+    let setup = Setup::default().without_worker().with("limits.lease_ms", 600_000);
+    let server = Server::start(setup.with("limits.report_ms", 1000)).await;
+    let mut first = Liar::attach(&server).await;
+    let _second = Liar::attach(&server).await;
+    let ended = async {
+        while let Ok(Some(_)) = first.assignments.message().await {}
+        first.reports.closed().await;
+    };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("the server reads no further reports");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_without_a_report_ends_after_the_time_of_a_lease() {
+    let server = Server::start(Setup::default().without_worker().with("limits.lease_ms", 1000)).await;
+    let mut stub = worker_stub(&server).await;
+    let attached = stub.attach(tokio_stream::pending());
+    // Less than the longest pause of other requests.
+    let attached = tokio::time::timeout(Duration::from_secs(30), attached).await.expect("an answer");
+    let refused = attached.expect_err("a worker without a report is refused");
+    assert_eq!(reason(&refused), (Code::DeadlineExceeded, "DEADLINE_EXCEEDED".to_owned()), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

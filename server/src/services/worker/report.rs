@@ -11,12 +11,13 @@ use cloakwork_proto::{
 use cloakwork_scheduler::{JobId, LeaseReport, Report, Stage, WorkerId};
 
 use crate::{
-    dispatch::WorkerReport,
+    dispatch::{WavePoint, WorkerReport},
     error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT},
     jobs::{GROUP_BYTES, id},
 };
 
-/// The report in a message.
+/// The report in a message. Each list is cut before its entries are read: a message of the largest
+/// size may have several hundred thousand of them.
 pub(super) fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
     let leases = message.leases.iter().take(LEASES_MAX).map(|lease| {
         let (job, epoch) = lease_id(lease.lease.as_ref())?;
@@ -30,36 +31,34 @@ pub(super) fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> 
         Ok(LeaseReport { job, epoch, stage, progress: lease.progress, rows_done: lease.rows_done })
     });
     let set = |name: &String| AnySet::by_name(name).map(AnySet::id);
-    let resident = message
-        .resident_keys
-        .iter()
-        .filter_map(|key| Some((KeyId(key.key_id.as_ref().try_into().ok()?), set(&key.parameter_set)?)));
+    let sets = message.parameter_sets.iter().take(SETS_MAX).filter_map(set);
+    let keys = || message.resident_keys.iter().take(RESIDENT_MAX);
+    let resident =
+        keys().filter_map(|key| Some((KeyId(key.key_id.as_ref().try_into().ok()?), set(&key.parameter_set)?)));
+    let point = |wave: &v1::DeviceWave| {
+        let set = table::by_name(&wave.parameter_set)?;
+        Some(WavePoint { set, width: wave.width, micros: wave.micros })
+    };
     Ok(WorkerReport {
         worker: worker_id(&message.worker_id)?,
         name: label(&message.name, "name")?.into(),
         report: Report {
             pool: label(&message.pool, "pool")?,
-            sets: message.parameter_sets.iter().filter_map(set).collect::<BTreeSet<_>>().into_iter().collect(),
+            sets: sets.collect::<BTreeSet<_>>().into_iter().collect(),
             wanted_cost: message.wanted_cost,
             leases: leases.collect::<Result<_, ApiError>>()?,
-            resident: resident.take(RESIDENT_MAX).collect(),
+            resident: resident.collect(),
             draining: message.draining,
         },
-        resident: message.resident_keys.iter().take(RESIDENT_MAX).map(|key| group(&key.group)).collect(),
+        resident: keys().map(|key| group(&key.group)).collect::<BTreeSet<_>>().into_iter().collect(),
         resident_bytes: message.resident_keys.iter().map(|key| key.bytes).fold(0, u64::saturating_add),
-        waves: message
-            .waves
-            .iter()
-            .filter(|wave| table::by_name(&wave.parameter_set).is_some())
-            .take(WAVES_MAX)
-            .cloned()
-            .collect(),
+        waves: message.waves.iter().take(WAVES_MAX).filter_map(point).collect(),
     })
 }
 
-/// The leases that a worker lists in a message.
+/// The leases that a worker lists in a message, as far as a report takes them.
 pub(super) fn shown(message: &AttachRequest) -> HashSet<(JobId, u64)> {
-    message.leases.iter().filter_map(|lease| lease_id(lease.lease.as_ref()).ok()).collect()
+    message.leases.iter().take(LEASES_MAX).filter_map(|lease| lease_id(lease.lease.as_ref()).ok()).collect()
 }
 
 /// The worker's name for itself or its parts. The text goes into logs and to clients, so a text
@@ -80,6 +79,10 @@ pub(super) fn record(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
     record.waves.truncate(RECORDED_WAVES_MAX);
     record.cuts.truncate(RECORDED_WAVES_MAX);
     record.operations.truncate(RECORDED_WAVES_MAX);
+    // The record stays with its job. A truncated list keeps the memory of all its entries.
+    record.waves.shrink_to_fit();
+    record.cuts.shrink_to_fit();
+    record.operations.shrink_to_fit();
     let operations = record.operations.iter_mut().map(|operation| &mut operation.name);
     for name in operations.chain([&mut record.worker, &mut record.device]) {
         *name = printable_at_most(name, NAME_MAX);
@@ -111,9 +114,10 @@ fn group(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(&bytes[..bytes.len().min(GROUP_BYTES)])
 }
 
-/// Maximum numbers of leases, resident keys and time-curve points in a worker's report. Further
-/// entries are ignored.
-const LEASES_MAX: usize = 8192;
+/// Maximum numbers of leases, parameter sets, resident keys and time-curve points in a worker's
+/// report. Further entries are ignored.
+pub(super) const LEASES_MAX: usize = 8192;
+const SETS_MAX: usize = 256;
 const RESIDENT_MAX: usize = 256;
 const WAVES_MAX: usize = 1024;
 
@@ -122,3 +126,78 @@ const NAME_MAX: usize = 64;
 
 /// Maximum number of waves, and of kinds of operations, in a latency record.
 const RECORDED_WAVES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+    use crate::auth::policy::REPORT_MESSAGE_BYTES_MAX;
+
+    /// A report with lists of these lengths, and numbers as large as those of a worker that has run
+    /// for years.
+    fn message(leases: usize, keys: usize, waves: usize) -> AttachRequest {
+        let longest = table::SETS.iter().map(|set| set.name).max_by_key(|name| name.len()).unwrap();
+        let lease = |number: usize| v1::LeaseReport {
+            lease: Some(v1::Lease {
+                job_id: Bytes::copy_from_slice(&(number as u128).to_be_bytes()),
+                epoch: u64::from(u16::MAX),
+            }),
+            stage: v1::LeaseStage::LoadingKey.into(),
+            progress: 1 << 40,
+            rows_done: 1 << 24,
+        };
+        let key = |number: usize| v1::ResidentKey {
+            key_id: Bytes::copy_from_slice(&[7; 16]),
+            parameter_set: longest.to_owned(),
+            bytes: 1 << 40,
+            group: Bytes::copy_from_slice(&(number as u128).to_be_bytes()),
+        };
+        let wave =
+            |number: usize| v1::DeviceWave { parameter_set: longest.to_owned(), width: number as u32, micros: 1 << 40 };
+        AttachRequest {
+            worker_id: Bytes::from_static(&[1; 16]),
+            leases: (0..leases).map(lease).collect(),
+            resident_keys: (0..keys).map(key).collect(),
+            waves: (0..waves).map(wave).collect(),
+            ..AttachRequest::default()
+        }
+    }
+
+    #[test]
+    fn a_report_with_full_lists_is_below_the_limit_of_its_message() {
+        let bytes = message(LEASES_MAX, RESIDENT_MAX, WAVES_MAX).encoded_len();
+        assert!(bytes < REPORT_MESSAGE_BYTES_MAX as usize, "{bytes} bytes");
+    }
+
+    #[test]
+    fn entries_beyond_the_limits_are_ignored() {
+        let message = message(LEASES_MAX + 1, RESIDENT_MAX + 1, WAVES_MAX + 1);
+        let taken = report(&message).unwrap();
+        assert_eq!((taken.report.leases.len(), shown(&message).len()), (LEASES_MAX, LEASES_MAX));
+        assert_eq!((taken.report.resident.len(), taken.resident.len()), (RESIDENT_MAX, RESIDENT_MAX));
+        assert_eq!(taken.waves.len(), WAVES_MAX);
+    }
+
+    #[test]
+    fn a_group_counts_once_and_sums_do_not_overflow() {
+        let key = v1::ResidentKey { bytes: u64::MAX, group: Bytes::from_static(&[3; 40]), ..Default::default() };
+        let message = AttachRequest { resident_keys: vec![key; 10], ..message(0, 0, 0) };
+        let taken = report(&message).unwrap();
+        assert_eq!((taken.resident.len(), taken.resident[0].len()), (1, GROUP_BYTES));
+        assert_eq!(taken.resident_bytes, u64::MAX);
+    }
+
+    #[test]
+    fn a_truncated_record_gives_its_memory_back() {
+        const ENTRIES: usize = 100_000;
+        let record = record(v1::LatencyRecord {
+            waves: vec![Default::default(); ENTRIES],
+            cuts: vec![Default::default(); ENTRIES],
+            operations: vec![Default::default(); ENTRIES],
+            ..Default::default()
+        });
+        let capacities = [record.waves.capacity(), record.cuts.capacity(), record.operations.capacity()];
+        assert!(capacities.iter().all(|capacity| *capacity <= 2 * RECORDED_WAVES_MAX), "{capacities:?}");
+    }
+}
