@@ -11,7 +11,8 @@ use std::{
 use tokio::sync::Mutex;
 
 use crate::{
-    Batch, Connection, Error, OpenError, Reader, Schema, Survival,
+    Asker, Batch, Connection, Error, OpenError, Reader, Schema, Survival,
+    line::Line,
     readers::Readers,
     sqlite,
     version::Version,
@@ -22,9 +23,13 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Database {
     writer: Arc<Mutex<Writer>>,
+    /// Admits one tenant at a time to the line of the writer.
+    writing: Line,
     readers: Readers,
     version: Version,
     waiting: Arc<AtomicUsize>,
+    /// The asker of all calls through this handle, whichever asker they name.
+    always: Option<Asker<'static>>,
 }
 
 /// Rows that a transaction may change. Transactions whose rows overlap exclude each other.
@@ -41,14 +46,17 @@ pub enum Rows<'t> {
 
 impl Database {
     /// Opens the file and migrates its schemas to their newest versions. Creates a missing file,
-    /// for this user alone. Leaves a schema of a later version unchanged.
+    /// for this user alone. Leaves a schema of a later version unchanged. Tenants have `readers`
+    /// connections for queries, and the server has some of its own.
     pub async fn open(path: &Path, schemas: &[Schema], readers: u32) -> Result<Self, OpenError> {
         let session = sqlite::open(path, schemas).await?;
         Ok(Self {
             writer: Arc::new(Mutex::new(Writer::new(Connection::new(session)))),
+            writing: Line::new(1, 1),
             readers: Readers::open(path.to_owned(), readers).await?,
             version: Version::default(),
             waiting: Arc::default(),
+            always: None,
         })
     }
 
@@ -66,7 +74,7 @@ impl Database {
     /// also records the move: after a crash the next call only renames the file. No other process
     /// may use the file.
     pub async fn absorb(&self, file: &Path, schema: &Schema, tables: &[&str]) -> Result<bool, OpenError> {
-        let mut turn = self.turn().await;
+        let mut turn = self.turn(Asker::Server).await;
         sqlite::absorb(turn.writer().connection()?.session(), file, schema, tables).await
     }
 
@@ -76,28 +84,39 @@ impl Database {
         Self { version: Version::default(), ..self.clone() }
     }
 
+    /// A handle whose calls all count as calls of `asker`, whichever asker they name. Code that
+    /// serves tenants then serves the server too.
+    pub fn always_as(&self, asker: Asker<'static>) -> Self {
+        Self { always: Some(asker), ..self.clone() }
+    }
+
     /// Number of the state that queries see, or `None` during a write. Data that was read between
     /// two equal answers is current for as long as the answer does not change.
     pub fn version(&self) -> Option<u64> {
         self.version.get()
     }
 
-    /// A connection for queries.
-    pub async fn read(&self) -> Result<Reader, Error> {
-        self.readers.take().await
+    /// A connection for queries. The wait for one is limited.
+    pub async fn read(&self, asker: Asker<'_>) -> Result<Reader, Error> {
+        self.readers.take(self.asker(asker)).await
     }
 
     /// Begins a transaction that may write, and whose commit survives a power failure. The call
     /// waits for the transaction before it, so a transaction never fails half-way because another
     /// one holds the lock.
-    pub async fn write(&self, _rows: Rows<'_>) -> Result<Write, Error> {
-        Write::begin(self.turn().await, Survival::PowerFailure, &self.version).await
+    pub async fn write(&self, asker: Asker<'_>, _rows: Rows<'_>) -> Result<Write, Error> {
+        Write::begin(self.turn(asker).await, Survival::PowerFailure, &self.version).await
     }
 
     /// Commits all of a batch, or nothing of it. `fill` fills the batch when its turn has come, and
     /// no other writer runs from then until the commit.
-    pub async fn apply(&self, survival: Survival, fill: impl FnOnce(&mut Batch)) -> Result<(), Error> {
-        let turn = self.turn().await;
+    pub async fn apply(
+        &self,
+        asker: Asker<'_>,
+        survival: Survival,
+        fill: impl FnOnce(&mut Batch),
+    ) -> Result<(), Error> {
+        let turn = self.turn(asker).await;
         let mut batch = Batch::default();
         fill(&mut batch);
         turn.apply(survival, batch, &self.version).await
@@ -108,11 +127,18 @@ impl Database {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    async fn turn(&self) -> Turn {
+    /// Waits for the writer. A tenant waits for the other tenants first, so at most one tenant
+    /// stands in the line of the writer, in front of the server.
+    async fn turn(&self, asker: Asker<'_>) -> Turn {
         let waiting = Waiting::begin(&self.waiting);
+        let place = self.writing.enter(self.asker(asker)).await;
         let writer = self.writer.clone().lock_owned().await;
         drop(waiting);
-        Turn::of(writer).await
+        Turn::of(writer, place).await
+    }
+
+    fn asker<'t>(&self, asker: Asker<'t>) -> Asker<'t> {
+        self.always.unwrap_or(asker)
     }
 
     /// Closes all connections, and waits until they are closed.

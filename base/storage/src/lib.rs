@@ -5,14 +5,17 @@
 //! only adapter is the one for SQLite (`sqlite`).
 //!
 //! Reads go through [`Database::read`]. Writes take turns. A [`Write`] is a transaction that may
-//! read what it changes. A [`Batch`] is a list of statements that the database gets at once.
+//! read what it changes. A [`Batch`] is a list of statements that the database gets at once. Each
+//! call names its [`Asker`], so that tenants get equal shares of the connections.
 
 #![forbid(unsafe_code)]
 
+mod asker;
 mod batch;
 mod connection;
 mod database;
 mod error;
+mod line;
 pub mod private;
 mod readers;
 mod row;
@@ -23,6 +26,7 @@ mod value;
 mod version;
 mod write;
 
+pub use asker::Asker;
 pub use batch::{Batch, Values};
 pub use connection::{Connection, Query};
 pub use database::{Database, Rows};

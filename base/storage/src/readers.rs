@@ -14,11 +14,15 @@ use tokio::{
 };
 
 use crate::{
-    Connection, Error,
+    Asker, Connection, Error,
+    line::{Line, Place},
     sqlite::{Access, Session},
 };
 
 /// A limited number of connections to one file, opened when they are first needed.
+///
+/// Tenants share most of the connections, and no tenant may hold all of these. The rest are left to
+/// the server: verification of tokens must not wait for the queries of tenants.
 ///
 /// A connection to a file does not break, so a connection goes back as it is. A pool for
 /// connections over a network would test each one, which costs more than most queries here.
@@ -28,7 +32,11 @@ pub(crate) struct Readers(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
+    /// Connections that tenants may hold together.
     count: u32,
+    /// Admits `count` callers of tenants to the line of the connections.
+    line: Line,
+    /// A place for each connection. There are more of them than the line admits callers.
     places: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
 }
@@ -40,29 +48,38 @@ pub struct Reader {
     /// `None` only while the value is dropped.
     connection: Option<Connection>,
     of: Readers,
-    place: Option<OwnedSemaphorePermit>,
+    places: Option<Places>,
 }
 
+/// The place of a connection, and the place of a tenant in its line. Both are given back after the
+/// connection.
+type Places = (OwnedSemaphorePermit, Option<Place>);
+
 impl Readers {
-    /// Opens the first of at most `count` connections.
+    /// Opens the first connection. Tenants get at most `count`, and the server `SERVER_READERS` more.
     pub(crate) async fn open(path: PathBuf, count: u32) -> Result<Self, Error> {
         let count = count.max(1);
         let first = Connection::new(Session::open(&path, Access::Read).await?);
-        let places = Arc::new(Semaphore::new(count as usize));
-        Ok(Self(Arc::new(Inner { path, count, places, idle: Mutex::new(vec![first]) })))
+        let line = Line::new(count, count.saturating_sub(1).max(1));
+        let places = Arc::new(Semaphore::new(count.saturating_add(SERVER_READERS) as usize));
+        Ok(Self(Arc::new(Inner { path, count, line, places, idle: Mutex::new(vec![first]) })))
     }
 
     /// Waits for a connection.
-    pub(crate) async fn take(&self) -> Result<Reader, Error> {
-        let place = timeout(READER_WAIT_MAX, self.0.places.clone().acquire_owned()).await;
-        let place = place.map_err(|_| Error::Failed(format!("all {} readers are busy", self.0.count)))?;
+    pub(crate) async fn take(&self, asker: Asker<'_>) -> Result<Reader, Error> {
+        let waiting = async {
+            let in_line = self.0.line.enter(asker).await;
+            (self.0.places.clone().acquire_owned().await, in_line)
+        };
+        let places = timeout(READER_WAIT_MAX, waiting).await;
+        let (place, in_line) = places.map_err(|_| Error::Failed(format!("all {} readers are busy", self.0.count)))?;
         let place = place.map_err(|_| Error::Closed)?;
         let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
             None => Connection::new(Session::open(&self.0.path, Access::Read).await?),
         };
-        Ok(Reader { connection: Some(connection), of: self.clone(), place: Some(place) })
+        Ok(Reader { connection: Some(connection), of: self.clone(), places: Some((place, in_line)) })
     }
 
     fn put_back(&self, connection: Connection) {
@@ -72,7 +89,7 @@ impl Readers {
     /// Waits until all connections are back, and closes them. Later readers fail.
     pub(crate) async fn close(&self) {
         // Fails only if the readers are closed already.
-        let all = self.0.places.acquire_many(self.0.count).await;
+        let all = self.0.places.acquire_many(self.0.count.saturating_add(SERVER_READERS)).await;
         self.0.places.close();
         drop(all);
         let idle = std::mem::take(&mut *self.0.idle.lock().unwrap_or_else(PoisonError::into_inner));
@@ -98,7 +115,7 @@ impl DerefMut for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let (Some(mut connection), Some(place)) = (self.connection.take(), self.place.take()) else { return };
+        let (Some(mut connection), Some(places)) = (self.connection.take(), self.places.take()) else { return };
         let readers = self.of.clone();
         if !connection.session().is_busy() {
             readers.put_back(connection);
@@ -109,11 +126,14 @@ impl Drop for Reader {
                 if connection.session().catch_up().await {
                     readers.put_back(connection);
                 }
-                drop(place);
+                drop(places);
             });
         }
     }
 }
+
+/// Number of connections that only the server itself can take.
+const SERVER_READERS: u32 = 2;
 
 /// Longest wait for a free connection.
 const READER_WAIT_MAX: Duration = Duration::from_secs(30);

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{runtime::Handle, sync::OwnedMutexGuard};
 
-use crate::{Batch, Connection, Error, Survival, version::Version};
+use crate::{Batch, Connection, Error, Survival, line::Place, version::Version};
 
 /// The only connection that writes, and whether a caller left a transaction on it.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Deref for Write {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        self.0.0.as_ref().and_then(|writer| writer.connection.as_ref()).expect(OPEN)
+        self.0.writer.as_ref().and_then(|writer| writer.connection.as_ref()).expect(OPEN)
     }
 }
 
@@ -112,11 +112,17 @@ const OPEN: &str = "a transaction has begun on it, and only its holder could clo
 /// The turn to write. If its holder fails or is cancelled, a transaction stays behind, which is
 /// rolled back before the next turn.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<OwnedMutexGuard<Writer>>);
+pub(crate) struct Turn {
+    /// `None` only while the turn is dropped.
+    writer: Option<OwnedMutexGuard<Writer>>,
+    /// The place of a tenant. Its field follows the writer's, and is dropped after it. The next
+    /// tenant then enters the line of the writer behind the server.
+    place: Option<Place>,
+}
 
 impl Turn {
-    pub(crate) async fn of(writer: OwnedMutexGuard<Writer>) -> Self {
-        let mut turn = Self(Some(writer));
+    pub(crate) async fn of(writer: OwnedMutexGuard<Writer>, place: Option<Place>) -> Self {
+        let mut turn = Self { writer: Some(writer), place };
         // The previous holder had no runtime on which to roll back.
         if turn.writer().unfinished.is_some() {
             turn.writer().roll_back().await;
@@ -142,15 +148,20 @@ impl Turn {
     }
 
     pub(crate) fn writer(&mut self) -> &mut Writer {
-        self.0.as_mut().expect("taken only when it is dropped")
+        self.writer.as_mut().expect("taken only when it is dropped")
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let Some(mut writer) = self.0.take().filter(|writer| writer.unfinished.is_some()) else { return };
+        let Some(mut writer) = self.writer.take().filter(|writer| writer.unfinished.is_some()) else { return };
+        let place = self.place.take();
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move { writer.roll_back().await });
+            runtime.spawn(async move {
+                writer.roll_back().await;
+                drop(writer);
+                drop(place);
+            });
         }
     }
 }

@@ -1,12 +1,24 @@
-//! The single writer: batches are applied whole or not at all, and a cancelled writer leaves
-//! nothing behind.
+//! The single writer and the readers: batches are applied whole or not at all, a cancelled writer
+//! leaves nothing behind, and tenants take turns.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use cloakwork_storage::{
-    Batch, Database, Error, Migration, Rows, Schema,
+    Asker, Batch, Database, Error, Migration, Rows, Schema,
     Survival::{Crash, PowerFailure},
 };
+use tokio::{
+    task::{JoinHandle, yield_now},
+    time::timeout,
+};
+
+const A: Asker<'static> = Asker::Tenant("a");
+const B: Asker<'static> = Asker::Tenant("b");
+/// Timeout for steps that need almost no time.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 const SCHEMA: Schema = Schema {
     ledger: "_migrations",
@@ -22,7 +34,7 @@ async fn open(directory: &tempfile::TempDir) -> Database {
 }
 
 async fn pairs(database: &Database) -> Vec<(String, Option<i64>)> {
-    let mut reader = database.read().await.expect("the database answers");
+    let mut reader = database.read(A).await.expect("the database answers");
     let rows = reader.query("SELECT name, value FROM pairs ORDER BY name").all().await.expect("the database answers");
     rows.iter()
         .map(|row| (row.text("name").expect("text").to_owned(), row.int_or_null("value").expect("an integer")))
@@ -43,7 +55,7 @@ async fn every_statement_gets_its_own_values() {
         batch.push("DELETE FROM pairs WHERE name = $1").bind("00007");
         batch.push("UPDATE pairs SET value = $1 WHERE name = $2").bind(-1).bind("00008");
     };
-    database.apply(PowerFailure, fill).await.expect("the database answers");
+    database.apply(A, PowerFailure, fill).await.expect("the database answers");
     let mut expected: Vec<_> =
         (0..20_000).map(|index| (format!("{index:05}"), Some(index).filter(|index| index % 3 > 0))).collect();
     expected[8].1 = Some(-1);
@@ -56,10 +68,10 @@ async fn a_batch_that_fails_leaves_nothing_and_the_next_one_works() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     let fill = |batch: &mut Batch| ["a", "b", "a", "c"].into_iter().for_each(|name| insert(batch, name, Some(1)));
-    let error = database.apply(PowerFailure, fill).await.expect_err("it fails");
+    let error = database.apply(A, PowerFailure, fill).await.expect_err("it fails");
     assert!(matches!(error, Error::Exists(_)), "{error}");
     assert_eq!(pairs(&database).await, []);
-    database.apply(PowerFailure, |batch| insert(batch, "d", None)).await.expect("the database answers");
+    database.apply(A, PowerFailure, |batch| insert(batch, "d", None)).await.expect("the database answers");
     assert_eq!(pairs(&database).await, [("d".to_owned(), None)]);
 }
 
@@ -67,10 +79,10 @@ async fn a_batch_that_fails_leaves_nothing_and_the_next_one_works() {
 async fn a_transaction_that_is_dropped_leaves_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
-    let mut write = database.write(Rows::All).await.expect("the database answers");
+    let mut write = database.write(A, Rows::All).await.expect("the database answers");
     write.query("INSERT INTO pairs (name) VALUES ('lost')").execute().await.expect("the database answers");
     drop(write);
-    let mut write = database.write(Rows::All).await.expect("the database answers");
+    let mut write = database.write(A, Rows::All).await.expect("the database answers");
     write.query("INSERT INTO pairs (name) VALUES ('kept')").execute().await.expect("the database answers");
     write.commit().await.expect("the database answers");
     assert_eq!(pairs(&database).await, [("kept".to_owned(), None)]);
@@ -88,9 +100,9 @@ async fn a_cancelled_batch_is_applied_whole_or_not_at_all() {
         };
         // Each round cancels the batch at a later point.
         let patience = Duration::from_micros(100 * round);
-        whole += usize::from(tokio::time::timeout(patience, database.apply(PowerFailure, fill)).await.is_ok());
+        whole += usize::from(timeout(patience, database.apply(A, PowerFailure, fill)).await.is_ok());
         let fill = |batch: &mut Batch| insert(batch, &format!("after {round}"), None);
-        database.apply(PowerFailure, fill).await.expect("the database answers");
+        database.apply(A, PowerFailure, fill).await.expect("the database answers");
     }
     let names: Vec<String> = pairs(&database).await.into_iter().map(|(name, _)| name).collect();
     let mut durable = 0;
@@ -110,9 +122,9 @@ async fn reads_and_writes_after_close_fail() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     database.close().await;
-    assert_eq!(database.write(Rows::All).await.expect_err("closed"), Error::Closed);
-    assert_eq!(database.read().await.expect_err("closed"), Error::Closed);
-    let late = database.apply(PowerFailure, |batch| insert(batch, "late", None)).await;
+    assert_eq!(database.write(A, Rows::All).await.expect_err("closed"), Error::Closed);
+    assert_eq!(database.read(A).await.expect_err("closed"), Error::Closed);
+    let late = database.apply(A, PowerFailure, |batch| insert(batch, "late", None)).await;
     assert_eq!(late, Err(Error::Closed));
 }
 
@@ -126,15 +138,108 @@ async fn only_commits_that_survive_a_power_failure_wait_for_the_disk() {
     for (index, survival) in [Crash, PowerFailure, PowerFailure, Crash].into_iter().enumerate() {
         let name = format!("{index}");
         let fill = |batch: &mut Batch| _ = batch.push(level).bind(name.clone());
-        database.apply(survival, fill).await.expect("the database answers");
+        database.apply(A, survival, fill).await.expect("the database answers");
         expected.push((name, Some(if survival == PowerFailure { 2 } else { 1 })));
     }
     // A transaction always waits for the disk.
-    let mut write = database.write(Rows::All).await.expect("the database answers");
+    let mut write = database.write(A, Rows::All).await.expect("the database answers");
     write.query(level).bind("own").execute().await.expect("the database answers");
     write.commit().await.expect("the database answers");
     expected.push(("own".to_owned(), Some(2)));
     assert_eq!(pairs(&database).await, expected);
+}
+
+/// A transaction that waits in a task. When its turn comes, it notes its name, and ends.
+struct Lined {
+    database: Database,
+    order: Arc<Mutex<Vec<&'static str>>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Lined {
+    /// Returns after the transaction has entered its line.
+    async fn enter(&mut self, name: &'static str, asker: Asker<'static>) {
+        let (database, order) = (self.database.clone(), self.order.clone());
+        let before = database.waiting_writers();
+        self.tasks.push(tokio::spawn(async move {
+            let write = database.write(asker, Rows::All).await.expect("a turn");
+            order.lock().expect("no panic").push(name);
+            write.commit().await.expect("committed");
+        }));
+        while self.database.waiting_writers() == before {
+            yield_now().await;
+        }
+    }
+
+    /// The names in the order of their turns.
+    async fn order(self) -> Vec<&'static str> {
+        for task in self.tasks {
+            timeout(STEP_TIMEOUT, task).await.expect("a turn in time").expect("no panic");
+        }
+        let order = self.order.lock().expect("no panic");
+        order.clone()
+    }
+}
+
+/// With one line for all, a tenant with many waiting calls would delay all others by all of them.
+#[tokio::test]
+async fn tenants_take_turns_to_write_and_the_server_is_next() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let mut lined = Lined { database: database.clone(), order: Arc::default(), tasks: Vec::new() };
+    let first = database.write(A, Rows::All).await.expect("a turn");
+    for (name, asker) in [("a 1", A), ("a 2", A), ("a 3", A), ("b 1", B), ("upkeep", Asker::Upkeep)] {
+        lined.enter(name, asker).await;
+    }
+    lined.enter("server", Asker::Server).await;
+    // A handle of the server names the tenant for which it works.
+    lined.database = database.always_as(Asker::Server);
+    lined.enter("server for a", A).await;
+    first.commit().await.expect("committed");
+    assert_eq!(lined.order().await, ["server", "server for a", "a 1", "b 1", "upkeep", "a 2", "a 3"]);
+}
+
+/// The holder of the turn goes away in the middle of its transaction.
+#[tokio::test]
+async fn a_turn_that_is_dropped_admits_the_next_tenant() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let mut lined = Lined { database: database.clone(), order: Arc::default(), tasks: Vec::new() };
+    let mut first = database.write(A, Rows::All).await.expect("a turn");
+    first.query("INSERT INTO pairs (name) VALUES ('lost')").execute().await.expect("a row");
+    for (name, asker) in [("a", A), ("cancelled", A), ("b", B)] {
+        lined.enter(name, asker).await;
+    }
+    lined.tasks.remove(1).abort();
+    drop(first);
+    assert_eq!(lined.order().await, ["a", "b"]);
+    assert_eq!(pairs(&database).await, []);
+}
+
+/// Queries of one tenant must delay neither the queries of others nor the server's own.
+#[tokio::test]
+async fn a_tenant_leaves_readers_to_others_and_to_the_server() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let held = database.read(A).await.expect("a reader");
+    let waiting: Vec<JoinHandle<()>> = (0..100)
+        .map(|_| {
+            let database = database.clone();
+            tokio::spawn(async move { drop(database.read(A).await.expect("a reader")) })
+        })
+        .collect();
+    yield_now().await;
+    let other = timeout(STEP_TIMEOUT, database.read(B)).await.expect("one is left").expect("a reader");
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "a tenant may not hold the last reader");
+    // All readers of tenants are in use. Those of the server are not.
+    let server = database.always_as(Asker::Server);
+    let own = [server.read(A).await.expect("the first"), database.read(Asker::Server).await.expect("the second")];
+    let third = timeout(Duration::from_millis(50), database.read(Asker::Server)).await;
+    assert!(third.is_err(), "the server has two");
+    drop((held, other, own));
+    for waiting in waiting {
+        timeout(STEP_TIMEOUT, waiting).await.expect("a turn in time").expect("no panic");
+    }
 }
 
 /// A reader that is dropped goes back, also in the middle of a query.
@@ -143,15 +248,15 @@ async fn readers_are_limited_and_come_back() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     let fill = |batch: &mut Batch| (0..1000).for_each(|index| insert(batch, &format!("{index}"), Some(index)));
-    database.apply(Crash, fill).await.expect("the database answers");
+    database.apply(A, Crash, fill).await.expect("the database answers");
     for round in 0..200 {
-        let mut reader = database.read().await.expect("a reader");
+        let mut reader = database.read(A).await.expect("a reader");
         let query = reader.query("SELECT a.name FROM pairs a, pairs b").all();
-        let broken_off = tokio::time::timeout(Duration::from_micros(50 * round), query).await;
+        let broken_off = timeout(Duration::from_micros(50 * round), query).await;
         assert!(broken_off.is_err(), "a million rows take longer");
     }
-    let held = [database.read().await.expect("the first"), database.read().await.expect("the second")];
-    let third = tokio::time::timeout(Duration::from_millis(50), database.read()).await;
+    let held = [database.read(A).await.expect("the first"), database.read(B).await.expect("the second")];
+    let third = timeout(Duration::from_millis(50), database.read(Asker::Upkeep)).await;
     assert!(third.is_err(), "there are two");
     drop(held);
     assert_eq!(pairs(&database).await.len(), 1000);
@@ -162,15 +267,15 @@ async fn readers_are_limited_and_come_back() {
 async fn a_wait_for_a_reader_ends_after_half_a_minute() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
-    let held = [database.read().await.expect("the first"), database.read().await.expect("the second")];
+    let held = [database.read(A).await.expect("the first"), database.read(B).await.expect("the second")];
     tokio::time::pause();
     let begun = tokio::time::Instant::now();
-    let third = tokio::time::timeout(Duration::from_secs(3600), database.read()).await.expect("the wait ends");
+    let third = timeout(Duration::from_secs(3600), database.read(Asker::Upkeep)).await.expect("the wait ends");
     let error = third.expect_err("there are two");
     assert!(matches!(&error, Error::Failed(text) if text.contains("2 readers")), "{error}");
     assert_eq!(begun.elapsed().as_secs(), 30);
     drop(held);
-    database.read().await.expect("a reader is free again");
+    database.read(A).await.expect("a reader is free again");
 }
 
 /// A version counts the writes through its own handle, and is unknown while one of them runs.
@@ -180,17 +285,17 @@ async fn a_version_changes_with_each_write_through_its_handle() {
     let database = open(&directory).await;
     let other = database.versioned();
     let before = (database.version().expect("no write"), other.version().expect("no write"));
-    let write = database.write(Rows::All).await.expect("a turn");
+    let write = database.write(A, Rows::All).await.expect("a turn");
     assert_eq!((database.version(), other.version()), (None, Some(before.1)));
     write.commit().await.expect("committed");
     let after = database.version().expect("no write");
     assert!(after > before.0);
-    other.apply(Crash, |batch| insert(batch, "a", None)).await.expect("the database answers");
+    other.apply(A, Crash, |batch| insert(batch, "a", None)).await.expect("the database answers");
     assert_eq!(database.version(), Some(after));
     assert!(other.version().expect("no write") > before.1);
-    drop(database.write(Rows::All).await.expect("a turn"));
+    drop(database.write(A, Rows::All).await.expect("a turn"));
     // The next turn begins after the rollback of the last.
-    drop(other.write(Rows::All).await.expect("a turn"));
+    drop(other.write(A, Rows::All).await.expect("a turn"));
     assert!(database.version().expect("no write") > after);
 }
 
@@ -198,7 +303,7 @@ async fn a_version_changes_with_each_write_through_its_handle() {
 async fn a_value_of_another_type_or_size_is_an_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
-    let mut reader = database.read().await.expect("a reader");
+    let mut reader = database.read(A).await.expect("a reader");
     let query = "SELECT 'text' AS text, 70000 AS large, -1 AS negative, X'0102' AS bytes, NULL AS none";
     let row = reader.query(query).one().await.expect("a row");
     assert_eq!((row.text("text"), row.int("large"), row.bytes("bytes")), (Ok("text"), Ok(70_000), Ok(&[1, 2][..])));
@@ -225,18 +330,18 @@ async fn a_held_value_lives_until_the_transaction_has_ended() {
     let database = open(&directory).await;
     for round in 0..40 {
         let held = std::sync::Arc::new(());
-        let mut write = database.write(Rows::All).await.expect("a turn");
+        let mut write = database.write(A, Rows::All).await.expect("a turn");
         let name = format!("{round}");
         write.query("INSERT INTO pairs (name) VALUES ($1)").bind(&*name).execute().await.expect("a row");
         write.hold(held.clone());
         // Each round cancels the commit at a later point.
-        let committed = tokio::time::timeout(Duration::from_micros(20 * round), write.commit()).await.is_ok();
+        let committed = timeout(Duration::from_micros(20 * round), write.commit()).await.is_ok();
         while std::sync::Arc::strong_count(&held) > 1 {
             assert!(!committed, "a commit that was reported has ended");
             tokio::time::sleep(Duration::from_micros(100)).await;
         }
         let before = pairs(&database).await.iter().any(|(found, _)| *found == name);
-        drop(database.write(Rows::All).await.expect("a turn"));
+        drop(database.write(A, Rows::All).await.expect("a turn"));
         let after = pairs(&database).await.iter().any(|(found, _)| *found == name);
         assert_eq!(before, after, "the transaction of round {round} had not ended");
         assert!(after || !committed);

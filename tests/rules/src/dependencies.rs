@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork-residency", &[]),
     ("cloakwork-retry", &[]),
     ("cloakwork-share", &[]),
-    ("cloakwork-storage", &[]),
+    ("cloakwork-storage", &["share"]),
     ("cloakwork-keystore", &["clock", "params", "share", "storage"]),
     ("cloakwork-scheduler", &["params"]),
     ("cloakwork-device", &["circuit", "params", "tfhe", "ckks"]),

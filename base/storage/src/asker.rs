@@ -1,0 +1,34 @@
+//! Parties that ask the database for a connection.
+
+use std::sync::Arc;
+
+/// The party for which the database works. Tenants take turns, so a tenant with many waiting calls
+/// delays another tenant's call by one turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker<'t> {
+    /// A call of this tenant.
+    Tenant(&'t str),
+    /// Work that calls of all tenants wait for, such as decisions about jobs. The server does not
+    /// wait in the line of the tenants. No tenant may therefore cause much of this work.
+    Server,
+    /// Work that no call waits for, such as the removal of expired data. Takes turns like a tenant.
+    Upkeep,
+}
+
+/// A party in the line of the tenants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    Tenant(Arc<str>),
+    Upkeep,
+}
+
+impl Asker<'_> {
+    /// The party in the line of the tenants, or `None` if the asker does not wait there.
+    pub(crate) fn owner(self) -> Option<Owner> {
+        match self {
+            Self::Tenant(tenant) => Some(Owner::Tenant(tenant.into())),
+            Self::Server => None,
+            Self::Upkeep => Some(Owner::Upkeep),
+        }
+    }
+}
