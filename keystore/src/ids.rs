@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use cloakwork_storage::Asker;
+
 use crate::Error;
 
 /// Name of a blob, derived from its content.
@@ -49,6 +51,11 @@ impl TenantId {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The tenant as a party that uses the database.
+    pub(crate) fn asker(&self) -> Asker<'_> {
+        Asker::Tenant(&self.0)
     }
 }
 

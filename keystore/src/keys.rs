@@ -128,7 +128,7 @@ impl Keystore {
     /// Looks up a key.
     pub async fn key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
         let ask = async {
-            let mut sql = self.reader().await?;
+            let mut sql = self.reader(tenant.asker()).await?;
             let row = keys::find(&mut sql, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
             describe(&mut sql, tenant, row).await
         };
@@ -139,7 +139,7 @@ impl Keystore {
     /// limit; 0 asks for the limit.
     pub async fn list_keys(&self, tenant: &TenantId, after: Option<KeyId>, page_keys: u32) -> Result<KeyPage, Error> {
         let wanted = self.page_entries(page_keys);
-        let mut sql = self.reader().await?;
+        let mut sql = self.reader(tenant.asker()).await?;
         let mut keys = Vec::new();
         let mut next = None;
         for row in keys::page(&mut sql, tenant, after, wanted.saturating_add(1)).await? {
@@ -191,7 +191,7 @@ impl Keystore {
         }
         tx.commit().await?;
         let removed: Vec<_> = parts.iter().map(|part| (tenant.clone(), part.digest)).collect();
-        self.remove_bytes(&removed).await
+        self.remove_bytes(tenant.asker(), &removed).await
     }
 
     /// Quarantines a key because the bytes of a part are damaged. Uploading the correct bytes again

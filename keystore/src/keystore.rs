@@ -21,7 +21,7 @@ use cloakwork_params::{
     table,
 };
 use cloakwork_share::FairShare;
-use cloakwork_storage::{Database, Reader, Rows, Write};
+use cloakwork_storage::{Asker, Database, Reader, Rows, Write};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 use crate::{
@@ -79,12 +79,12 @@ pub struct BlobInfo {
 /// Blobs and keys of all tenants. The handle is cheap to clone: clones share all state.
 #[derive(Clone, Debug)]
 pub struct Keystore {
+    database: Database,
     inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    database: Database,
     staging: Staging,
     store: Store,
     limits: Limits,
@@ -110,7 +110,6 @@ impl Keystore {
     pub async fn open(options: Options, database: &Database) -> Result<Self, Error> {
         let limits = options.limits;
         let inner = Inner {
-            database: database.versioned(),
             staging: Staging::open(options.staging).await?,
             store: Store::open(&options.store).await?,
             policy: Policy { allow_weak_sets: options.allow_weak_sets, list_bytes: limits.list_bytes },
@@ -125,9 +124,14 @@ impl Keystore {
             known_keys: KnownKeys::default(),
             limits,
         };
-        let keystore = Self { inner: Arc::new(inner) };
+        let keystore = Self { database: database.versioned(), inner: Arc::new(inner) };
         sweep::recover(&keystore).await?;
         Ok(keystore)
+    }
+
+    /// A handle whose calls use the database as `asker`, instead of as the tenant that they name.
+    pub fn always_as(&self, asker: Asker<'static>) -> Self {
+        Self { database: self.database.always_as(asker), ..self.clone() }
     }
 
     /// Stores a blob from memory after the usual verification. With `pin`, the transaction that
@@ -188,7 +192,7 @@ impl Keystore {
             }
             Err(error) => {
                 // Keeps the bytes only if they belong to an older row.
-                let known = blobs::exists(&mut *self.reader().await?, tenant, &digest.blake3).await;
+                let known = blobs::exists(&mut *self.reader(tenant.asker()).await?, tenant, &digest.blake3).await;
                 if known == Ok(false) {
                     self.store().remove(&name).await?;
                 }
@@ -196,7 +200,7 @@ impl Keystore {
             }
         };
         drop(changing);
-        self.remove_bytes(&evicted).await?;
+        self.remove_bytes(tenant.asker(), &evicted).await?;
         Ok(row.info())
     }
 
@@ -212,7 +216,7 @@ impl Keystore {
         let now_micros = self.now_micros();
         let keep_until_micros = unix_micros_after(now_micros, self.limits().keep);
         let mut evicted = Vec::new();
-        let mut tx = self.write_all().await?;
+        let mut tx = self.write_all(tenant.asker()).await?;
         if blobs::find(&mut tx, tenant, digest).await?.is_some() {
             blobs::renew(&mut tx, tenant, digest, now_micros, keep_until_micros).await?;
         } else {
@@ -252,10 +256,10 @@ impl Keystore {
 
     /// Removes the bytes of blobs whose rows are gone, unless a row has been written again
     /// meanwhile.
-    pub(crate) async fn remove_bytes(&self, blobs: &[(TenantId, Digest)]) -> Result<(), Error> {
+    pub(crate) async fn remove_bytes(&self, asker: Asker<'_>, blobs: &[(TenantId, Digest)]) -> Result<(), Error> {
         for (tenant, digest) in blobs {
             let _changing = self.changing(digest).await;
-            if !blobs::exists(&mut *self.reader().await?, tenant, &digest.blake3).await? {
+            if !blobs::exists(&mut *self.reader(asker).await?, tenant, &digest.blake3).await? {
                 self.store().remove(&object_name(tenant, digest)).await?;
             }
         }
@@ -272,22 +276,22 @@ impl Keystore {
     }
 
     /// A connection for queries.
-    pub(crate) async fn reader(&self) -> Result<Reader, Error> {
-        Ok(self.inner.database.read().await?)
+    pub(crate) async fn reader(&self, asker: Asker<'_>) -> Result<Reader, Error> {
+        Ok(self.database.read(asker).await?)
     }
 
     /// Begins a transaction that changes rows of one tenant.
     pub(crate) async fn write(&self, tenant: &TenantId) -> Result<Write, Error> {
-        Ok(self.inner.database.write(Rows::Tenant(tenant.as_str())).await?)
+        Ok(self.database.write(tenant.asker(), Rows::Tenant(tenant.as_str())).await?)
     }
 
     /// Begins a transaction that may change rows of several tenants.
-    pub(crate) async fn write_all(&self) -> Result<Write, Error> {
-        Ok(self.inner.database.write(Rows::All).await?)
+    pub(crate) async fn write_all(&self, asker: Asker<'_>) -> Result<Write, Error> {
+        Ok(self.database.write(asker, Rows::All).await?)
     }
 
     pub(crate) fn database(&self) -> &Database {
-        &self.inner.database
+        &self.database
     }
 
     pub(crate) fn staging(&self) -> &Staging {

@@ -1,6 +1,7 @@
 //! Lookups that the service needs beside those of its clients.
 
 use cloakwork_params::KeyId;
+use cloakwork_storage::Asker;
 
 use crate::{
     BlobInfo, Digest, Error, Keystore, TenantId,
@@ -27,12 +28,12 @@ impl Keystore {
 
     /// The blob of this hash, if the tenant has the blob and its bytes are undamaged.
     pub async fn blob_named(&self, tenant: &TenantId, blake3: &[u8; 32]) -> Result<Option<BlobInfo>, Error> {
-        let row = blobs::named(&mut *self.reader().await?, tenant, blake3).await?;
+        let row = blobs::named(&mut *self.reader(tenant.asker()).await?, tenant, blake3).await?;
         Ok(row.filter(|row| !row.damaged).map(|row| row.info()))
     }
 
     /// Some of the keys that are being deleted and not yet purged.
     pub async fn deleting_keys(&self) -> Result<Vec<(TenantId, KeyId)>, Error> {
-        keys::deleting(&mut *self.reader().await?, DELETING_MAX).await
+        keys::deleting(&mut *self.reader(Asker::Upkeep).await?, DELETING_MAX).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use cloakwork_storage::Batch;
+use cloakwork_storage::{Asker, Batch};
 
 use crate::{
     Digest, Error, Holder, Keystore, TenantId,
@@ -48,13 +48,13 @@ impl Keystore {
         Ok(tx.commit().await?)
     }
 
-    /// Releases all pins of the holder.
+    /// Releases all pins of the holder. No caller relies on the release, so it counts as upkeep.
     pub async fn unpin(&self, holder: &Holder) -> Result<(), Error> {
         // Most jobs have no pins. This check spares those jobs the wait for the write lock.
-        if !pins::holds_any(&mut *self.reader().await?, holder).await? {
+        if !pins::holds_any(&mut *self.reader(Asker::Upkeep).await?, holder).await? {
             return Ok(());
         }
-        let mut tx = self.write_all().await?;
+        let mut tx = self.write_all(Asker::Upkeep).await?;
         pins::release(&mut tx, holder).await?;
         Ok(tx.commit().await?)
     }
@@ -63,7 +63,7 @@ impl Keystore {
     /// start-up.
     pub async fn retain_holders(&self, holders: &[Holder]) -> Result<(), Error> {
         let kept: HashSet<&[u8]> = holders.iter().map(|holder| &holder[..]).collect();
-        let mut tx = self.write_all().await?;
+        let mut tx = self.write_all(Asker::Upkeep).await?;
         for holder in pins::holders(&mut tx).await? {
             if !kept.contains(&holder[..]) {
                 pins::release(&mut tx, &holder).await?;

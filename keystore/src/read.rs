@@ -90,7 +90,7 @@ impl Keystore {
         }
         blobs::remove(&mut tx, tenant, digest, crate::verify::is_key(found.content.kind)).await?;
         tx.commit().await?;
-        self.remove_bytes(&[(tenant.clone(), *digest)]).await
+        self.remove_bytes(tenant.asker(), &[(tenant.clone(), *digest)]).await
     }
 
     /// Marks a blob's bytes as damaged. The blob counts as missing until it is uploaded again.
@@ -104,7 +104,7 @@ impl Keystore {
     }
 
     async fn good_blob(&self, tenant: &TenantId, digest: &Digest) -> Result<BlobRow, Error> {
-        blobs::good(&mut *self.reader().await?, tenant, digest).await
+        blobs::good(&mut *self.reader(tenant.asker()).await?, tenant, digest).await
     }
 
     async fn touch(&self, tenant: &TenantId, digest: &Digest, now_micros: i64) -> Result<(), Error> {

@@ -86,7 +86,7 @@ impl Keystore {
         self.check_count(digests.len())?;
         // The reader comes first. A transaction that waits for the lock holds the only writer, and
         // must not wait for a free reader as well.
-        let mut reader = self.reader().await?;
+        let mut reader = self.reader(tenant.asker()).await?;
         let reserving = self.reserved().reserving().await;
         for digest in digests {
             blobs::good(&mut reader, tenant, digest).await?;

@@ -1,6 +1,7 @@
 //! Removal of unneeded data, at start-up and periodically.
 
 use cloakwork_clock::unix_micros_before;
+use cloakwork_storage::Asker;
 
 use crate::{
     Error, Keystore,
@@ -27,22 +28,22 @@ impl Keystore {
         let now_micros = self.now_micros();
         let uploads = self.sweep_uploads(now_micros).await?;
         self.sweep_rows(now_micros).await?;
-        let mut tx = self.write_all().await?;
+        let mut tx = self.write_all(Asker::Upkeep).await?;
         // The room need not be enough: a later sweep can evict blobs that are still too recent.
         let evicted = self.make_room(&mut tx, now_micros, None).await?.evicted;
         tx.commit().await?;
-        self.remove_bytes(&evicted).await?;
+        self.remove_bytes(Asker::Upkeep, &evicted).await?;
         Ok(Swept { uploads, blobs: evicted.len() as u64 })
     }
 
     async fn sweep_uploads(&self, now_micros: i64) -> Result<u64, Error> {
         let mut swept = 0;
         loop {
-            let expired = uploads::expired(&mut *self.reader().await?, now_micros, ROWS).await?;
+            let expired = uploads::expired(&mut *self.reader(Asker::Upkeep).await?, now_micros, ROWS).await?;
             // An upload with a writer stays, however slow the writer is.
             let free = |upload: &UploadRow| self.registry().try_take_turn(&upload.id);
             let mut gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
-            let mut tx = self.write_all().await?;
+            let mut tx = self.write_all(Asker::Upkeep).await?;
             for index in (0..gone.len()).rev() {
                 // A client may have begun the upload again meanwhile.
                 if !uploads::remove_expired(&mut tx, &gone[index].0.id, now_micros).await? {
@@ -64,7 +65,7 @@ impl Keystore {
     async fn sweep_rows(&self, now_micros: i64) -> Result<(), Error> {
         let forgotten_micros = unix_micros_before(now_micros, self.limits().request_memory);
         loop {
-            let mut tx = self.write_all().await?;
+            let mut tx = self.write_all(Asker::Upkeep).await?;
             let pins = pins::expire(&mut tx, now_micros, ROWS).await?;
             let ids = requests::forget(&mut tx, forgotten_micros, ROWS).await?;
             tx.commit().await?;
@@ -81,7 +82,7 @@ const ROWS: u32 = 256;
 /// Removes leftovers of a dead process: staged files without an open upload, and bytes without a
 /// row.
 pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
-    let mut sql = keystore.reader().await?;
+    let mut sql = keystore.reader(Asker::Upkeep).await?;
     for (tenant, id) in keystore.staging().sweep()? {
         let upload = uploads::find(&mut sql, &tenant, &id).await?;
         if upload.is_none_or(|upload| upload.complete) {

@@ -9,6 +9,8 @@ mod receive;
 mod registry;
 mod writer;
 
+use std::collections::HashSet;
+
 use cloakwork_clock::unix_micros_after;
 use cloakwork_share::Exceeded;
 use cloakwork_storage::{Batch, Survival};
@@ -73,21 +75,24 @@ impl Keystore {
         self.check_count(digests.len())?;
         let now_micros = self.now_micros();
         let keep_until_micros = unix_micros_after(now_micros, self.limits().keep);
-        // One batch instead of many statements, because all other writers wait meanwhile. A blob
-        // that the queries find after the batch is kept from then on.
-        let renew = |batch: &mut Batch| {
-            digests.iter().for_each(|digest| blobs::keep(batch, tenant, digest, now_micros, keep_until_micros));
-        };
-        self.database().apply(Survival::PowerFailure, renew).await?;
-        let mut reader = self.reader().await?;
-        let mut missing = Vec::new();
-        for digest in digests {
-            match blobs::find(&mut reader, tenant, digest).await? {
-                Some(blob) if !blob.damaged => {}
-                _ => missing.push(*digest),
-            }
+        let found = self.present(tenant, digests).await?;
+        for kept in found.chunks(KEPT_MAX) {
+            let keep = |batch: &mut Batch| blobs::keep(batch, tenant, kept, now_micros, keep_until_micros);
+            self.database().apply(tenant.asker(), Survival::PowerFailure, keep).await?;
         }
-        Ok(missing)
+        // A blob may have gone before it was kept. A blob that is found now is kept.
+        let kept: HashSet<Digest> = self.present(tenant, &found).await?.into_iter().collect();
+        Ok(digests.iter().filter(|digest| !kept.contains(*digest)).copied().collect())
+    }
+
+    /// Returns the blobs of `digests` that the tenant has undamaged. Each query takes a reader of
+    /// its own, so that other calls need not wait for all queries.
+    async fn present(&self, tenant: &TenantId, digests: &[Digest]) -> Result<Vec<Digest>, Error> {
+        let mut present = Vec::new();
+        for listed in digests.chunks(blobs::LISTED) {
+            present.extend(blobs::present(&mut *self.reader(tenant.asker()).await?, tenant, listed).await?);
+        }
+        Ok(present)
     }
 
     /// Opens an upload, or returns the upload that is already open. If the tenant has the blob, the
@@ -165,7 +170,8 @@ impl Keystore {
         page_uploads: u32,
     ) -> Result<UploadPage, Error> {
         let wanted = self.page_entries(page_uploads);
-        let mut rows = uploads::page(&mut *self.reader().await?, tenant, after, wanted.saturating_add(1)).await?;
+        let mut rows =
+            uploads::page(&mut *self.reader(tenant.asker()).await?, tenant, after, wanted.saturating_add(1)).await?;
         let more = rows.len() > wanted as usize;
         rows.truncate(wanted as usize);
         let next = rows.last().filter(|_| more).map(|row| row.id.clone());
@@ -244,7 +250,7 @@ impl Keystore {
     }
 
     async fn find_upload(&self, tenant: &TenantId, id: &UploadId) -> Result<UploadRow, Error> {
-        let upload = uploads::find(&mut *self.reader().await?, tenant, id).await?;
+        let upload = uploads::find(&mut *self.reader(tenant.asker()).await?, tenant, id).await?;
         let live = upload.filter(|upload| upload.expires_micros > self.now_micros());
         live.ok_or_else(|| Error::UploadNotFound { id: id.clone() })
     }
@@ -271,3 +277,6 @@ impl Keystore {
         }
     }
 }
+
+/// Maximum number of blobs that one transaction marks as used. All other writers wait meanwhile.
+const KEPT_MAX: usize = 1024;

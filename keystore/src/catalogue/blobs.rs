@@ -1,6 +1,6 @@
 //! Rows of committed blobs, and sums over these rows.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use cloakwork_params::{AnySet, KeyId, ObjectKind, SetId, envelope::Dimensions};
 use cloakwork_storage::{Batch, Row};
@@ -152,19 +152,50 @@ pub(crate) async fn renew(
     Ok(())
 }
 
-/// Adds to a batch that an undamaged blob is used now, and kept from eviction until
+/// Number of digests in one statement. Statements for lists have a fixed length, so that they stay
+/// prepared.
+pub(crate) const LISTED: usize = 64;
+
+static PRESENT: LazyLock<String> = LazyLock::new(|| {
+    let digests = places(2);
+    format!("SELECT digest, size_bytes FROM blobs WHERE tenant = $1 AND damaged = 0 AND digest IN ({digests})")
+});
+
+static KEEP: LazyLock<String> = LazyLock::new(|| {
+    let digests = places(4);
+    format!(
+        "UPDATE blobs SET touched_micros = $2, keep_until_micros = $3
+         WHERE tenant = $1 AND damaged = 0 AND digest IN ({digests})"
+    )
+});
+
+/// Names of the values of a list, of which `first` is the first.
+fn places(first: usize) -> String {
+    let places: Vec<String> = (first..first + LISTED).map(|place| format!("${place}")).collect();
+    places.join(", ")
+}
+
+/// The values of a list. A short list is repeated until all places have a value.
+fn listed(digests: &[Digest]) -> impl Iterator<Item = [u8; 32]> {
+    digests.iter().cycle().take(LISTED).map(|digest| digest.blake3)
+}
+
+/// The undamaged blobs among `digests`, which are at most [`LISTED`].
+pub(crate) async fn present(sql: &mut Connection, tenant: &TenantId, digests: &[Digest]) -> Result<Vec<Digest>, Error> {
+    let query = sql.query(PRESENT.as_str()).bind(tenant.as_str());
+    let rows = listed(digests).fold(query, |query, hash| query.bind(hash)).all().await?;
+    let found = rows.iter().map(digest).collect::<Result<Vec<_>, _>>()?;
+    // A digest of another size names another blob.
+    Ok(found.into_iter().filter(|found| digests.contains(found)).collect())
+}
+
+/// Adds to a batch that undamaged blobs are used now, and kept from eviction until
 /// `keep_until_micros`.
-pub(crate) fn keep(batch: &mut Batch, tenant: &TenantId, digest: &Digest, now_micros: i64, keep_until_micros: i64) {
-    batch
-        .push(
-            "UPDATE blobs SET touched_micros = $3, keep_until_micros = $4
-             WHERE tenant = $1 AND digest = $2 AND size_bytes = $5 AND damaged = 0",
-        )
-        .bind(tenant.as_str())
-        .bind(&digest.blake3[..])
-        .bind(now_micros)
-        .bind(keep_until_micros)
-        .bind(to_sql(digest.size_bytes));
+pub(crate) fn keep(batch: &mut Batch, tenant: &TenantId, digests: &[Digest], now_micros: i64, keep_until_micros: i64) {
+    for digests in digests.chunks(LISTED) {
+        let values = batch.push(KEEP.as_str()).bind(tenant.as_str()).bind(now_micros).bind(keep_until_micros);
+        listed(digests).fold(values, |values, hash| values.bind(hash));
+    }
 }
 
 /// Marks a blob as used now.

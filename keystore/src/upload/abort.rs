@@ -14,7 +14,7 @@ impl Keystore {
     pub async fn abort_upload(&self, tenant: &TenantId, id: &UploadId) -> Result<(), Error> {
         // This check precedes the end of any writer, because the upload of this id may belong to
         // another tenant.
-        let found = uploads::find(&mut *self.reader().await?, tenant, id).await?;
+        let found = uploads::find(&mut *self.reader(tenant.asker()).await?, tenant, id).await?;
         if found.is_none_or(|upload| upload.complete || upload.result) {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Keystore {
             }
             // The bytes stay if the tenant has the blob: an older blob, or a blob sent again
             // meanwhile.
-            if let Err(error) = keystore.remove_bytes(&blob).await {
+            if let Err(error) = keystore.remove_bytes(blob[0].0.asker(), &blob).await {
                 // A later start removes the bytes.
                 tracing::warn!(tenant = %blob[0].0, %error, "bytes of an aborted upload stay in the store");
             }

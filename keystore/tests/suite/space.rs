@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cloakwork_keystore::{Digest, Error, Pin, release_pins};
-use cloakwork_storage::{Batch, Survival};
+use cloakwork_storage::{Asker, Batch, Survival};
 
 use crate::{
     home::{Home, Kind, other_tenant, read, tenant},
@@ -114,10 +114,10 @@ async fn reserved_blobs_stay_until_the_reservation_ends() {
     // A transaction pins the blob, and then the reservation ends.
     let claim = pin(JOB);
     let pins = |batch: &mut Batch| claim.add_to(batch, tenant().as_str(), [&digests[0].blake3].into_iter());
-    home.opened().apply(Survival::PowerFailure, pins).await.expect("pinned");
+    home.opened().apply(Asker::Upkeep, Survival::PowerFailure, pins).await.expect("pinned");
     drop(second.expect("there"));
     assert_eq!(keystore.delete(&tenant(), &digests[0]).await.expect_err("pinned").kind(), "BlobInUse");
-    home.opened().apply(Survival::Crash, |batch| release_pins(batch, &JOB)).await.expect("released");
+    home.opened().apply(Asker::Upkeep, Survival::Crash, |batch| release_pins(batch, &JOB)).await.expect("released");
     keystore.delete(&tenant(), &digests[0]).await.expect("free");
 }
 

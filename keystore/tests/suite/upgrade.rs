@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cloakwork_keystore::{Digest, Error, KeyState, Keystore, SCHEMA, UploadId, absorb};
 use cloakwork_params::KeyId;
-use cloakwork_storage::{Connection, Database, OpenError, Row, Rows, Schema};
+use cloakwork_storage::{Asker, Connection, Database, OpenError, Row, Rows, Schema};
 
 use crate::home::{Home, other_tenant, tenant};
 
@@ -32,7 +32,7 @@ async fn fill(directory: &Path, version: i64) -> PathBuf {
     let database = Database::open(&path, &[file_schema().at(version)], 1).await.expect("an earlier schema");
     let rows = (1..=version).rev().find_map(rows_file).expect("the rows of an earlier catalogue");
     let rows = std::fs::read_to_string(rows).expect("the file is there");
-    let mut write = database.write(Rows::All).await.expect("a turn");
+    let mut write = database.write(Asker::Upkeep, Rows::All).await.expect("a turn");
     write.script(rows).await.expect("rows");
     for table in tables(&mut write).await {
         assert!(count(&mut write, &table).await > 0, "version {version} has no row of {table}: a loss would not show");
@@ -68,7 +68,7 @@ async fn a_catalogue_file_of_every_earlier_version_moves_into_the_database_with_
         assert!(!file.exists() && file.with_added_extension("moved").exists());
         let keystore = home.open_on(&database).await;
         everything_is_there(&keystore).await;
-        let mut reader = database.read().await.expect("a reader");
+        let mut reader = database.read(Asker::Upkeep).await.expect("a reader");
         for table in tables(&mut reader).await {
             assert!(count(&mut reader, &table).await > 0, "the rows of {table} of version {version} are lost");
         }
@@ -88,7 +88,7 @@ async fn a_catalogue_file_of_every_earlier_version_moves_into_the_database_with_
 async fn times_in_milliseconds_become_microseconds_in_place() {
     let home = Home::local();
     let database = home.database_of(SCHEMA.at(5)).await;
-    let mut write = database.write(Rows::All).await.expect("a turn");
+    let mut write = database.write(Asker::Upkeep, Rows::All).await.expect("a turn");
     write.script(std::fs::read_to_string(rows_file(1).expect("rows")).expect("a file")).await.expect("rows");
     let endless = "INSERT INTO pins (tenant, digest, holder, until_ms) SELECT tenant, digest, X'C1', $1 FROM pins";
     write.query(endless).bind(i64::MAX - 1).execute().await.expect("a pin");
@@ -97,7 +97,7 @@ async fn times_in_milliseconds_become_microseconds_in_place() {
 
     let database = home.database().await;
     everything_is_there(&home.open_on(&database).await).await;
-    let mut reader = database.read().await.expect("a reader");
+    let mut reader = database.read(Asker::Upkeep).await.expect("a reader");
     let micros = |second: i64| 1_700_000_000_000_000 + second * 1_000_000;
     for (query, expected) in [
         ("SELECT created_micros AS at FROM blobs ORDER BY digest", [micros(0), micros(1), micros(2), micros(5)]),
@@ -129,13 +129,13 @@ async fn the_rows_of_a_catalogue_file_move_once() {
     let moved = file.with_added_extension("moved");
     let database = home.database().await;
     assert!(absorb(&database, &file).await.expect("moved"));
-    let mut write = database.write(Rows::All).await.expect("a turn");
+    let mut write = database.write(Asker::Upkeep, Rows::All).await.expect("a turn");
     write.query("DELETE FROM pins").execute().await.expect("deleted");
     write.commit().await.expect("committed");
     std::fs::rename(&moved, &file).expect("as after a crash");
     assert!(absorb(&database, &file).await.expect("renamed"));
     assert!(!file.exists() && moved.exists());
-    assert_eq!(count(&mut database.read().await.expect("a reader"), "pins").await, 0);
+    assert_eq!(count(&mut database.read(Asker::Upkeep).await.expect("a reader"), "pins").await, 0);
     assert!(!absorb(&database, &file).await.expect("nothing to do"));
     // A file that comes from elsewhere is not touched.
     std::fs::copy(&moved, &file).expect("a copy");
@@ -167,7 +167,7 @@ async fn a_move_that_fails_changes_nothing() {
     let home = Home::local();
     let file = fill(home.root(), APART_VERSION_MAX).await;
     let database = home.database().await;
-    let mut write = database.write(Rows::All).await.expect("a turn");
+    let mut write = database.write(Asker::Upkeep, Rows::All).await.expect("a turn");
     write
         .query("INSERT INTO usage (tenant, blob_bytes, ciphertext_bytes) VALUES ('alice', 0, 0)")
         .execute()
@@ -178,11 +178,11 @@ async fn a_move_that_fails_changes_nothing() {
     let error = absorb(&database, &file).await.expect_err("the row is there already");
     assert!(matches!(error, OpenError::Database(cloakwork_storage::Error::Exists(_))), "{error:?}");
     assert!(file.exists());
-    let mut reader = database.read().await.expect("a reader");
+    let mut reader = database.read(Asker::Upkeep).await.expect("a reader");
     assert_eq!(count(&mut reader, "blobs").await, 0);
     drop(reader);
     // The cause is gone, so the move succeeds.
-    let mut write = database.write(Rows::All).await.expect("a turn");
+    let mut write = database.write(Asker::Upkeep, Rows::All).await.expect("a turn");
     write.query("DELETE FROM usage").execute().await.expect("deleted");
     write.commit().await.expect("committed");
     assert!(absorb(&database, &file).await.expect("moved"));
@@ -231,7 +231,7 @@ async fn a_catalogue_file_of_a_later_version_or_of_another_build_is_refused() {
         let home = Home::local();
         let file = fill(home.root(), APART_VERSION_MAX).await;
         let other = Database::open(&file, &[file_schema()], 1).await.expect("it opens");
-        let mut write = other.write(Rows::All).await.expect("a turn");
+        let mut write = other.write(Asker::Upkeep, Rows::All).await.expect("a turn");
         write.query(change).execute().await.expect("a change");
         write.commit().await.expect("committed");
         other.close().await;

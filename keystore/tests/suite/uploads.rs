@@ -1,8 +1,11 @@
 //! The usual path of a blob, and two clients on one upload.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error, UploadId};
 use cloakwork_params::{AnySet, ObjectKind};
+use cloakwork_storage::{Asker, Rows};
 
 use crate::{
     home::{Home, Kind, other_tenant, read, tenant},
@@ -179,4 +182,51 @@ async fn an_empty_upload_continues_after_a_restart(home: Home) {
     let keystore = home.open().await;
     assert_eq!(keystore.upload(&tenant(), &upload.id).await.expect("durable").committed_bytes, 0);
     home.upload(&keystore, &bytes).await.expect("well formed");
+}
+
+/// Timeout for steps that need almost no time.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The list is longer than one statement.
+#[tokio::test]
+async fn missing_blobs_are_found_in_a_long_list() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let (mut asked, mut missing) = (Vec::new(), Vec::new());
+    for salt in 0..70_u64 {
+        let stored = keystore.put(&tenant(), list(1, salt), None).await.expect("well formed").digest;
+        let unknown = Digest::of(&salt.to_le_bytes());
+        // A digest of another size names another blob.
+        let other_size = Digest { size_bytes: stored.size_bytes + 1, ..stored };
+        asked.extend([stored, unknown, other_size]);
+        missing.extend([unknown, other_size]);
+    }
+    assert_eq!(keystore.find_missing(&tenant(), &asked).await.expect("asked"), missing);
+    assert_eq!(keystore.find_missing(&other_tenant(), &asked).await.expect("asked"), asked);
+    assert_eq!(keystore.find_missing(&tenant(), &[]).await.expect("asked"), []);
+}
+
+#[tokio::test]
+async fn a_search_for_missing_blobs_lets_other_calls_pass() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let stored = keystore.put(&tenant(), list(1, 1), None).await.expect("well formed").digest;
+    let unknown: Vec<Digest> = (0..4096_u64).map(|number| Digest::of(&number.to_le_bytes())).collect();
+    // Two of the tenant's three readers are in use. The other calls share the third.
+    let (database, tenant) = (home.opened(), tenant());
+    let asker = Asker::Tenant(tenant.as_str());
+    let held = [database.read(asker).await.expect("a reader"), database.read(asker).await.expect("a reader")];
+    // The search finds no blob to keep, so it does not wait for the writer.
+    let busy = database.write(Asker::Upkeep, Rows::All).await.expect("a turn");
+    let searching = tokio::spawn({
+        let (keystore, tenant, unknown) = (keystore.clone(), tenant.clone(), unknown.clone());
+        async move { keystore.find_missing(&tenant, &unknown).await }
+    });
+    tokio::task::yield_now().await;
+    keystore.blob(&tenant, &stored).await.expect("there");
+    assert!(!searching.is_finished(), "the other call waits for all queries of the search");
+    let missing = tokio::time::timeout(STEP_TIMEOUT, searching).await.expect("in time").expect("no panic");
+    assert_eq!(missing.expect("asked"), unknown);
+    busy.commit().await.expect("committed");
+    drop(held);
 }
