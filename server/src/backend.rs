@@ -15,7 +15,7 @@ use cloakwork_proto::v1::{
     worker_service_server::{self, WorkerServiceServer},
 };
 use cloakwork_scheduler::WorkerId;
-use cloakwork_storage::Database;
+use cloakwork_storage::{Asker, Database};
 use cloakwork_worker::{CancellationToken, Uplink, WorkerError};
 use tokio::task::JoinHandle;
 use tonic::service::Routes;
@@ -87,8 +87,8 @@ impl Backend {
         let store = Store::new(database);
         let keys = KeyUses::default();
         let sweeper = Sweeper {
-            store: store.clone(),
-            keystore: keystore.clone(),
+            store: store.always_as(Asker::Upkeep),
+            keystore: keystore.always_as(Asker::Upkeep),
             keys: keys.clone(),
             clock: clock.clone(),
             limits: limits.clone(),

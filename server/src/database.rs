@@ -28,6 +28,11 @@ pub const SCHEMA: Schema = Schema {
             name: "microseconds",
             sqlite: include_str!("../migrations/sqlite/0007_microseconds.sql"),
         },
+        Migration {
+            version: 8,
+            name: "bounded scans",
+            sqlite: include_str!("../migrations/sqlite/0008_bounded_scans.sql"),
+        },
     ],
 };
 

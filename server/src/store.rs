@@ -12,7 +12,7 @@ mod requests;
 mod usage;
 mod write;
 
-use cloakwork_storage::Database;
+use cloakwork_storage::{Asker, Database};
 
 use programs::KnownPrograms;
 use requests::Requests;
@@ -33,6 +33,11 @@ impl Store {
     /// A store in `database`, which must already have the tables.
     pub fn new(database: Database) -> Self {
         Self { database, programs: KnownPrograms::default(), requests: Requests::default() }
+    }
+
+    /// A handle whose calls use the database as `asker`, instead of as the tenant that they name.
+    pub fn always_as(&self, asker: Asker<'static>) -> Self {
+        Self { database: self.database.always_as(asker), ..self.clone() }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cloakwork_clock::{Clock, unix_micros_after};
-use cloakwork_storage::{Database, Error, Row, Rows};
+use cloakwork_storage::{Asker, Database, Error, Row, Rows};
 
 use super::{Scopes, Secret, TokenId};
 use crate::tenant::Tenant;
@@ -132,7 +132,7 @@ impl TokenStore {
 
     /// Creates a tenant.
     pub async fn create_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
-        let mut write = self.database.write(Rows::All).await?;
+        let mut write = self.database.write(Asker::Server, Rows::All).await?;
         let made = write
             .query("INSERT INTO tenants (name, created_micros) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(tenant.as_str())
@@ -145,7 +145,7 @@ impl TokenStore {
 
     /// Revokes a tenant and all its tokens for good. The tenant's stored data stays.
     pub async fn revoke_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
-        let mut write = self.database.write(Rows::All).await?;
+        let mut write = self.database.write(Asker::Server, Rows::All).await?;
         let changed = write
             .query("UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1) WHERE name = $2")
             .bind(self.clock.unix_micros())
@@ -158,7 +158,7 @@ impl TokenStore {
 
     /// All tenants, sorted by name.
     pub async fn tenants(&self) -> Result<Vec<TenantRow>, StoreError> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Server).await?;
         let rows = reader.query("SELECT name, created_micros, revoked_micros FROM tenants ORDER BY name").all().await?;
         Ok(rows.iter().map(TenantRow::of).collect::<Result<_, _>>()?)
     }
@@ -177,7 +177,7 @@ impl TokenStore {
         }
         let secret = Secret::generate()?;
         let now_micros = self.clock.unix_micros();
-        let mut write = self.database.write(Rows::All).await?;
+        let mut write = self.database.write(Asker::Server, Rows::All).await?;
         let made = write
             .query(
                 "INSERT INTO tokens (id, tenant, hash, scopes, note, created_micros, expires_micros) \
@@ -198,7 +198,7 @@ impl TokenStore {
 
     /// Revokes a token for good.
     pub async fn revoke_token(&self, id: &TokenId) -> Result<(), StoreError> {
-        let mut write = self.database.write(Rows::All).await?;
+        let mut write = self.database.write(Asker::Server, Rows::All).await?;
         let changed = write
             .query("UPDATE tokens SET revoked_micros = COALESCE(revoked_micros, $1) WHERE id = $2")
             .bind(self.clock.unix_micros())
@@ -211,7 +211,7 @@ impl TokenStore {
 
     /// All tokens, or those of one tenant, oldest first.
     pub async fn tokens(&self, tenant: Option<&Tenant>) -> Result<Vec<TokenRow>, StoreError> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Server).await?;
         let query = reader.query(
             "SELECT id, tenant, scopes, note, created_micros, expires_micros, revoked_micros, last_used_micros \
              FROM tokens WHERE $1 IS NULL OR tenant = $1 ORDER BY created_micros, id",
@@ -230,7 +230,7 @@ impl TokenStore {
     }
 
     pub(super) async fn find(&self, id: &TokenId) -> Result<Option<Stored>, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Server).await?;
         let query = reader.query(
             "SELECT tenant, hash, scopes, expires_micros, tokens.revoked_micros AS revoked_micros, \
              tenants.revoked_micros AS tenant_revoked_micros, last_used_micros \
@@ -246,18 +246,19 @@ impl TokenStore {
         if stored.last_used_micros.is_some_and(is_recent) {
             return;
         }
-        let store = self.clone();
+        let (store, tenant) = (self.clone(), stored.tenant.clone());
         tokio::spawn(async move {
             // The time is only a hint. A failed write, for example on a full disk, must not fail
             // the call.
-            if let Err(error) = store.write_use(&id, now_micros).await {
+            if let Err(error) = store.write_use(&tenant, &id, now_micros).await {
                 tracing::debug!(%error, token_id = %id, "the last use of a token was not recorded");
             }
         });
     }
 
-    async fn write_use(&self, id: &TokenId, now_micros: i64) -> Result<(), Error> {
-        let mut write = self.database.write(Rows::All).await?;
+    /// Takes the tenant's turn to write, because no caller waits for it.
+    async fn write_use(&self, tenant: &str, id: &TokenId, now_micros: i64) -> Result<(), Error> {
+        let mut write = self.database.write(Asker::Tenant(tenant), Rows::Tenant(tenant)).await?;
         let query = write.query("UPDATE tokens SET last_used_micros = $1 WHERE id = $2");
         query.bind(now_micros).bind(id.as_str()).execute().await?;
         write.commit().await

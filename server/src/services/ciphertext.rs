@@ -130,7 +130,9 @@ impl CiphertextService for Ciphertexts {
                 self.output(&caller, &name).await?;
                 let job = JobId(name.job.job.as_u128());
                 let now_micros = self.clock.unix_micros();
-                self.store.done_with(job, name.index, Done::Deleted, now_micros).await.map_err(database::failed)?;
+                let tenant = caller.tenant.as_str();
+                let done = self.store.done_with(tenant, job, name.index, Done::Deleted, now_micros).await;
+                done.map_err(database::failed)?;
             }
         }
         Ok(Response::new(DeleteResponse {}))
@@ -169,7 +171,7 @@ impl Ciphertexts {
         if end.outputs.is_empty() {
             return Err(OUTPUT_EXPIRED.error(format!("{name} has expired")));
         }
-        if self.store.is_deleted(job, name.index).await.map_err(database::failed)? {
+        if self.store.is_deleted(caller.tenant.as_str(), job, name.index).await.map_err(database::failed)? {
             return Err(OUTPUT_EXPIRED.error(format!("{name} was deleted")));
         }
         let count = end.outputs.len();
@@ -215,10 +217,10 @@ impl Ciphertexts {
     /// outputs of a job expire `FETCHED_OUTPUT_KEEP` after the last of them was fetched.
     fn note_fetch(&self, name: &OutputName, chunks: Chunks, left_bytes: u64) -> Chunks {
         let (store, clock) = (self.store.clone(), self.clock.clone());
-        let (job, place) = (JobId(name.job.job.as_u128()), name.index);
+        let (tenant, job, place) = (name.job.tenant.clone(), JobId(name.job.job.as_u128()), name.index);
         delivery::then(chunks, left_bytes, async move {
             let expire_micros = unix_micros_after(clock.unix_micros(), FETCHED_OUTPUT_KEEP);
-            if let Err(error) = store.done_with(job, place, Done::Fetched, expire_micros).await {
+            if let Err(error) = store.done_with(tenant.as_str(), job, place, Done::Fetched, expire_micros).await {
                 tracing::warn!(%error, "a fetch cannot be recorded; the outputs of the job stay until they expire");
             }
         })

@@ -102,8 +102,9 @@ impl<'w> Image<'w> {
                 "INSERT INTO jobs (id, tenant, request_id, request_digest, program, key_id, parameter_set, row_count, \
                  pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, cost, \
                  key_parts, promised, state, epoch, attempts, worker, suspect, solo_crashes, ended_micros, \
-                 outputs_expire_micros, reason, message, latency) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, \
-                 $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)",
+                 outputs_expire_micros, reason, message, latency, has_outputs) VALUES ($1, $2, $3, $4, $5, $6, $7, \
+                 $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, \
+                 $28, $29)",
             )
             .bind(id::to_bytes(meta.id))
             .bind(&*meta.tenant)
@@ -154,7 +155,8 @@ impl<'w> Image<'w> {
                          attempts = CASE WHEN $4 = 1 THEN $6 ELSE attempts END, \
                          suspect = CASE WHEN $4 = 1 THEN $7 ELSE suspect END, \
                          solo_crashes = CASE WHEN $4 = 1 THEN $8 ELSE solo_crashes END, ended_micros = $9, \
-                         outputs_expire_micros = $10, reason = $11, message = $12, latency = $13 WHERE id = $1",
+                         outputs_expire_micros = $10, reason = $11, message = $12, latency = $13, \
+                         has_outputs = $14 WHERE id = $1",
                     )
                     .bind(job)
                     .bind(self.promised)
@@ -208,7 +210,8 @@ impl<'w> Image<'w> {
             .bind(self.end.and_then(|end| end.outputs_expire_micros))
             .bind(error.map(|error| error.reason.clone()))
             .bind(error.map(|error| error.message.clone()))
-            .bind(latency.map(|record| record.encode_to_vec()));
+            .bind(latency.map(|record| record.encode_to_vec()))
+            .bind(self.end.is_some_and(|end| !end.outputs.is_empty()));
     }
 }
 

@@ -1,13 +1,13 @@
 //! Queries about jobs.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
 use cloakwork_params::{AnySet, KeyId, SetId};
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
-use cloakwork_storage::{Connection, Error, Row, Rows, Survival};
+use cloakwork_storage::{Asker, Batch, Connection, Error, Row, Rows, Survival};
 use prost::Message as _;
 
 use super::Store;
@@ -41,7 +41,7 @@ impl Store {
     /// Prepares the store, before any other call. The call fills the filter of known requests, and
     /// deletes the inputs of jobs that ended directly before a crash.
     pub async fn begin(&self) -> Result<(), Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Server).await?;
         let requests = reader.query("SELECT tenant, request_id FROM jobs");
         requests
             .for_each(|row| {
@@ -50,7 +50,7 @@ impl Store {
             })
             .await?;
         let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
-        self.database.apply(Survival::Crash, |batch| _ = batch.push(sql)).await
+        self.database.apply(Asker::Server, Survival::Crash, |batch| _ = batch.push(sql)).await
     }
 
     /// The job that the request with this ID created.
@@ -58,15 +58,25 @@ impl Store {
         if !self.requests.may_hold(tenant, request_id) {
             return Ok(None);
         }
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
         let query = reader.query("SELECT * FROM jobs WHERE tenant = $1 AND request_id = $2");
         let row = query.bind(tenant).bind(*request_id).optional().await?;
         view(&mut reader, row, true).await
     }
 
+    /// The metadata of the job that the request with this ID created.
+    pub async fn meta_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobMeta>, Error> {
+        if !self.requests.may_hold(tenant, request_id) {
+            return Ok(None);
+        }
+        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
+        let query = reader.query("SELECT * FROM jobs WHERE tenant = $1 AND request_id = $2");
+        query.bind(tenant).bind(*request_id).optional().await?.as_ref().map(meta).transpose()
+    }
+
     /// A tenant's job. Outputs are read only if `with_outputs` is set.
     pub async fn job(&self, tenant: &str, job: JobId, with_outputs: bool) -> Result<Option<JobView>, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
         let query = reader.query("SELECT * FROM jobs WHERE id = $1 AND tenant = $2");
         let row = query.bind(id::to_bytes(job)).bind(tenant).optional().await?;
         view(&mut reader, row, with_outputs).await
@@ -82,20 +92,13 @@ impl Store {
         count: u32,
     ) -> Result<JobPage, Error> {
         let before = before.map_or(AFTER_ALL_IDS.to_vec(), |before| id::to_bytes(before).to_vec());
-        let states = states.iter().fold(0, |bits, state| bits | 1_i64 << *state as i32);
-        let mut reader = self.database.read().await?;
-        let rows = reader
-            .query(
-                "SELECT * FROM jobs WHERE tenant = $1 AND id < $2 AND ($3 = 0 OR ($3 >> state) & 1 = 1) \
-                 ORDER BY id DESC LIMIT $4",
-            )
-            .bind(tenant)
-            .bind(before)
-            .bind(states)
-            // The extra row tells whether another page follows.
-            .bind(i64::from(count) + 1)
-            .all()
-            .await?;
+        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
+        let sql = if states.is_empty() { PAGE } else { PAGE_OF_STATES.as_str() };
+        // The extra row tells whether another page follows.
+        let query = reader.query(sql).bind(tenant).bind(before).bind(i64::from(count) + 1);
+        let wanted = STATES.iter().filter(|_| !states.is_empty());
+        let wanted = wanted.map(|state| states.contains(state).then_some(*state as i32));
+        let rows = wanted.fold(query, |query, state| query.bind(state)).all().await?;
         let jobs: Vec<JobView> =
             rows.iter().take(count as usize).map(|row| view_of(row, Vec::new())).collect::<Result<_, _>>()?;
         let next = jobs.last().filter(|_| rows.len() > count as usize).map(|job| job.meta.id);
@@ -104,58 +107,47 @@ impl Store {
 
     /// Every job that has not ended, oldest first.
     pub async fn live_jobs(&self) -> Result<Vec<LiveJob>, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Server).await?;
         let rows = reader.query("SELECT * FROM jobs WHERE ended_micros IS NULL ORDER BY id").all().await?;
         rows.iter().map(live_job).collect()
     }
 
-    /// The inputs of a job.
+    /// The inputs of a job, for a worker.
     pub async fn inputs(&self, job: JobId) -> Result<Vec<Content>, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Server).await?;
         let query = reader.query("SELECT digest, size_bytes, bytes FROM job_inputs WHERE job = $1 ORDER BY place");
         let rows = query.bind(id::to_bytes(job)).all().await?;
         rows.iter().map(content).collect()
     }
 
-    /// The outputs of a job. Empty once the outputs have expired.
-    pub async fn outputs(&self, job: JobId) -> Result<Vec<Content>, Error> {
-        outputs(&mut *self.database.read().await?, job).await
-    }
-
     /// At most `count` ended jobs whose outputs expired before `now_micros`.
     pub async fn expired_outputs(&self, now_micros: i64, count: u32) -> Result<Vec<JobId>, Error> {
-        let mut reader = self.database.read().await?;
-        let query = reader.query(
-            "SELECT id FROM jobs WHERE outputs_expire_micros < $1 AND \
-             EXISTS (SELECT 1 FROM job_outputs WHERE job_outputs.job = jobs.id) LIMIT $2",
-        );
-        let rows = query.bind(now_micros).bind(count).all().await?;
+        let mut reader = self.database.read(Asker::Upkeep).await?;
+        let rows = reader.query(EXPIRED).bind(now_micros).bind(count).all().await?;
         rows.iter().map(|row| job_id(row, "id")).collect()
     }
 
     /// Deletes the outputs of a job.
     pub async fn drop_outputs(&self, job: JobId) -> Result<(), Error> {
-        let mut transaction = self.database.write(Rows::All).await?;
-        transaction.query("DELETE FROM job_outputs WHERE job = $1").bind(id::to_bytes(job)).execute().await?;
-        transaction.commit().await
+        let delete = |batch: &mut Batch| {
+            batch.push("DELETE FROM job_outputs WHERE job = $1").bind(id::to_bytes(job));
+            batch.push("UPDATE jobs SET has_outputs = 0 WHERE id = $1").bind(id::to_bytes(job));
+        };
+        self.database.apply(Asker::Upkeep, Survival::PowerFailure, delete).await
     }
 
     /// Deletes at most `count` jobs that ended before `before_micros`, and returns their number.
     /// Jobs whose outputs are still kept stay.
     pub async fn forget_jobs(&self, before_micros: i64, count: u32) -> Result<u64, Error> {
-        let mut transaction = self.database.write(Rows::All).await?;
-        let delete = transaction.query(
-            "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE ended_micros < $1 AND \
-             NOT EXISTS (SELECT 1 FROM job_outputs WHERE job_outputs.job = jobs.id) LIMIT $2)",
-        );
-        let deleted = delete.bind(before_micros).bind(count).execute().await?;
+        let mut transaction = self.database.write(Asker::Upkeep, Rows::All).await?;
+        let deleted = transaction.query(FORGET_ENDED).bind(before_micros).bind(count).execute().await?;
         transaction.commit().await?;
         Ok(deleted)
     }
 
     /// Whether a live job of the tenant uses this key.
     pub async fn key_in_use(&self, tenant: &str, key_id: KeyId) -> Result<bool, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
         let query =
             reader.query("SELECT 1 FROM jobs WHERE ended_micros IS NULL AND tenant = $1 AND key_id = $2 LIMIT 1");
         Ok(query.bind(tenant).bind(key_id.0).optional().await?.is_some())
@@ -163,7 +155,7 @@ impl Store {
 
     /// Workers that ran inside earlier processes of this server.
     pub async fn embedded_workers(&self) -> Result<Vec<u128>, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Server).await?;
         let rows = reader.query("SELECT id FROM embedded_workers").all().await?;
         rows.iter().map(|row| Ok(u128::from_be_bytes(row.array("id")?))).collect()
     }
@@ -171,7 +163,7 @@ impl Store {
     /// Records the embedded worker of this process. Earlier embedded workers are deleted once no
     /// job names them.
     pub async fn begin_embedded_worker(&self, worker: u128) -> Result<(), Error> {
-        let mut transaction = self.database.write(Rows::All).await?;
+        let mut transaction = self.database.write(Asker::Server, Rows::All).await?;
         transaction
             .query(
                 "DELETE FROM embedded_workers WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE worker = embedded_workers.id)",
@@ -186,6 +178,33 @@ impl Store {
 
 /// Sorts after the bytes of every job ID, which are fewer.
 const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
+
+/// The states of jobs.
+const STATES: [JobState; 5] =
+    [JobState::Queued, JobState::Running, JobState::Succeeded, JobState::Failed, JobState::Cancelled];
+
+const PAGE: &str = "SELECT * FROM jobs WHERE tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
+
+/// A page of jobs in some states. The query reads a page of each state from an index. A condition
+/// on the state alone would read all jobs of a tenant that has none in this state. A state that is
+/// not wanted is null, and equals none.
+pub(super) static PAGE_OF_STATES: LazyLock<String> = LazyLock::new(|| {
+    let of_state = |place: usize| {
+        format!(
+            "SELECT id FROM (SELECT id FROM jobs WHERE tenant = $1 AND state = ${place} AND id < $2 \
+             ORDER BY id DESC LIMIT $3) AS state_{place}"
+        )
+    };
+    let pages: Vec<String> = (4..4 + STATES.len()).map(of_state).collect();
+    format!("SELECT * FROM jobs WHERE id IN ({}) ORDER BY id DESC LIMIT $3", pages.join(" UNION ALL "))
+});
+
+pub(super) const EXPIRED: &str = "SELECT id FROM jobs WHERE outputs_expire_micros < $1 AND has_outputs = 1 LIMIT $2";
+
+/// The condition on `has_outputs` selects an index over the jobs that may go. A search for rows in
+/// `job_outputs` would visit every job whose outputs are kept.
+pub(super) const FORGET_ENDED: &str =
+    "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE ended_micros < $1 AND has_outputs = 0 LIMIT $2)";
 
 async fn view(reader: &mut Connection, row: Option<Row>, with_outputs: bool) -> Result<Option<JobView>, Error> {
     let Some(row) = row else { return Ok(None) };

@@ -2,7 +2,7 @@
 
 use cloakwork_keystore::Digest;
 use cloakwork_scheduler::JobId;
-use cloakwork_storage::Error;
+use cloakwork_storage::{Asker, Error};
 
 use super::Store;
 use crate::jobs::id;
@@ -11,9 +11,9 @@ use crate::jobs::id;
 const PART_BYTES: usize = 40;
 
 impl Store {
-    /// The key parts of a job on vectors.
+    /// The key parts of a job on vectors, for a worker.
     pub async fn key_parts(&self, job: JobId) -> Result<Vec<Digest>, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Server).await?;
         let row = reader.query("SELECT key_parts FROM jobs WHERE id = $1").bind(id::to_bytes(job)).one().await?;
         let parts = row.bytes_or_null("key_parts")?.and_then(of_bytes);
         parts.ok_or_else(|| Error::Damaged("a job: key_parts".to_owned()))

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_storage::{Batch, Error, Rows, Survival};
+use cloakwork_storage::{Asker, Batch, Error, Row, Survival};
 use quick_cache::unsync::Cache;
 
 use super::Store;
@@ -21,12 +21,12 @@ impl Store {
             let update = batch.push("UPDATE programs SET registered = 1 WHERE tenant = $1 AND digest = $2");
             update.bind(tenant).bind(id.0);
         };
-        self.database.apply(Survival::PowerFailure, register).await
+        self.database.apply(Asker::Tenant(tenant), Survival::PowerFailure, register).await
     }
 
     /// The bytes of a stored program.
     pub async fn program(&self, tenant: &str, id: ProgramId) -> Result<Option<Bytes>, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
         let query = reader.query("SELECT bytes FROM programs WHERE tenant = $1 AND digest = $2");
         let row = query.bind(tenant).bind(id.0).optional().await?;
         row.map(|row| Ok(Bytes::copy_from_slice(row.bytes("bytes")?))).transpose()
@@ -35,34 +35,48 @@ impl Store {
     /// Whether a stored program is registered. False if only a job brought the program; none if it
     /// is not stored.
     pub async fn is_registered(&self, tenant: &str, id: ProgramId) -> Result<Option<bool>, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
         let query = reader.query("SELECT registered FROM programs WHERE tenant = $1 AND digest = $2");
         let row = query.bind(tenant).bind(id.0).optional().await?;
         row.map(|row| row.flag("registered")).transpose()
     }
 
-    /// Deletes at most `count` programs that are not registered and that no job uses. Returns their
-    /// number.
+    /// Deletes at most `count` programs that are not registered and that no job uses. Returns the
+    /// number of those that it found.
+    ///
+    /// A reader searches for the programs, because the search visits all programs that jobs use.
+    /// The transaction checks each program again, because a job may use it meanwhile.
     pub async fn forget_programs(&self, count: u32) -> Result<u64, Error> {
-        let mut transaction = self.database.write(Rows::All).await?;
-        self.programs.forget();
-        let delete = transaction.query(
-            "DELETE FROM programs WHERE (tenant, digest) IN (SELECT tenant, digest FROM programs WHERE registered = 0 \
-             AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest) \
-             LIMIT $1)",
-        );
-        let deleted = delete.bind(count).execute().await?;
-        transaction.commit().await?;
-        Ok(deleted)
+        let mut reader = self.database.read(Asker::Upkeep).await?;
+        let rows = reader.query(UNUSED).bind(count).all().await?;
+        drop(reader);
+        let name = |row: &Row| Ok((row.text("tenant")?.to_owned(), row.array("digest")?));
+        let unused: Vec<(String, [u8; 32])> = rows.iter().map(name).collect::<Result<_, Error>>()?;
+        if !unused.is_empty() {
+            let delete = |batch: &mut Batch| {
+                self.programs.forget();
+                for (tenant, digest) in &unused {
+                    batch.push(DELETE_UNUSED).bind(tenant.as_str()).bind(*digest);
+                }
+            };
+            self.database.apply(Asker::Upkeep, Survival::PowerFailure, delete).await?;
+        }
+        Ok(unused.len() as u64)
     }
 
     /// Number of programs that a tenant has registered.
     pub async fn program_count(&self, tenant: &str) -> Result<u64, Error> {
-        let mut reader = self.database.read().await?;
+        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
         let query = reader.query("SELECT COUNT(*) AS programs FROM programs WHERE tenant = $1 AND registered = 1");
         query.bind(tenant).one().await?.unsigned("programs")
     }
 }
+
+pub(super) const UNUSED: &str = "SELECT tenant, digest FROM programs WHERE registered = 0 AND NOT EXISTS \
+     (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest) LIMIT $1";
+
+const DELETE_UNUSED: &str = "DELETE FROM programs WHERE tenant = $1 AND digest = $2 AND registered = 0 AND NOT EXISTS \
+     (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest)";
 
 /// Programs known to be in the store, so that jobs of a busy program need not store it again. Only
 /// the holder of the database's writer changes the set, which keeps it true.

@@ -7,7 +7,7 @@ use cloakwork_circuit::ProgramId;
 use cloakwork_params::{AnySet, KeyId, table};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
-use cloakwork_storage::{Database, Survival};
+use cloakwork_storage::{Asker, Database, Survival};
 
 use super::*;
 use crate::{
@@ -119,18 +119,18 @@ async fn an_output_waits_for_the_others_of_its_job() {
         assert_eq!(end.outputs.len(), 3, "the index is part of an output's name and never changes");
         end.outputs_expire_micros
     };
-    store.done_with(JobId(1), 0, Done::Fetched, 700).await.unwrap();
-    store.done_with(JobId(1), 0, Done::Fetched, 700).await.unwrap();
-    store.done_with(JobId(1), 2, Done::Deleted, 600).await.unwrap();
+    store.done_with("a", JobId(1), 0, Done::Fetched, 700).await.unwrap();
+    store.done_with("a", JobId(1), 0, Done::Fetched, 700).await.unwrap();
+    store.done_with("a", JobId(1), 2, Done::Deleted, 600).await.unwrap();
     assert_eq!(expires().await, Some(1000), "the second output was not fetched");
-    assert!(store.is_deleted(JobId(1), 2).await.unwrap());
-    assert!(!store.is_deleted(JobId(1), 0).await.unwrap() && !store.is_deleted(JobId(1), 1).await.unwrap());
+    assert!(store.is_deleted("a", JobId(1), 2).await.unwrap());
+    assert!(!store.is_deleted("a", JobId(1), 0).await.unwrap() && !store.is_deleted("a", JobId(1), 1).await.unwrap());
     // Fetching a deleted output does not restore it.
-    store.done_with(JobId(1), 2, Done::Fetched, 700).await.unwrap();
-    assert!(store.is_deleted(JobId(1), 2).await.unwrap());
-    store.done_with(JobId(1), 1, Done::Fetched, 700).await.unwrap();
+    store.done_with("a", JobId(1), 2, Done::Fetched, 700).await.unwrap();
+    assert!(store.is_deleted("a", JobId(1), 2).await.unwrap());
+    store.done_with("a", JobId(1), 1, Done::Fetched, 700).await.unwrap();
     assert_eq!(expires().await, Some(700));
-    store.done_with(JobId(1), 1, Done::Fetched, 900).await.unwrap();
+    store.done_with("a", JobId(1), 1, Done::Fetched, 900).await.unwrap();
     assert_eq!(expires().await, Some(700), "never later");
 }
 
@@ -154,7 +154,7 @@ async fn a_confirmation_is_a_change_that_reaches_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory).await;
     let promised = async || -> i64 {
-        let mut reader = store.database.read().await.unwrap();
+        let mut reader = store.database.read(Asker::Upkeep).await.unwrap();
         reader.query("SELECT promised FROM jobs").one().await.unwrap().int("promised").unwrap()
     };
     let unpromised = NewJob { promised: false, ..new_job("a", 1) };
@@ -165,4 +165,102 @@ async fn a_confirmation_is_a_change_that_reaches_the_disk() {
     store.apply(Survival::PowerFailure, &[Write::Confirmed(JobId(1))]).await.unwrap();
     assert_eq!(promised().await, 1);
     assert!(log() > before, "SQLite waits for the disk only if the log has a new frame");
+}
+
+/// The numbers of the jobs on a page, and of the job before which the next page begins.
+fn numbers(page: &JobPage) -> (Vec<u128>, Option<u128>) {
+    (page.jobs.iter().map(|job| job.meta.id.0).collect(), page.next.map(|job| job.0))
+}
+
+#[tokio::test]
+async fn jobs_are_listed_by_their_states() {
+    use JobState::{Cancelled, Failed, Queued, Running, Succeeded, Unspecified};
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    store.apply(Survival::Crash, &(1..=9).map(|number| job("a", number, 1)).collect::<Vec<_>>()).await.unwrap();
+    store.apply(Survival::Crash, &[job("b", 10, 1), end(10, &[])]).await.unwrap();
+    let mut states = [Queued; 9];
+    for (number, state) in [(2, Failed), (3, Running), (5, Succeeded), (6, Succeeded), (7, Cancelled), (9, Succeeded)] {
+        states[usize::from(number) - 1] = state;
+        let job = JobId(number.into());
+        let attempt = Attempt { job, epoch: 1, attempts: 0, worker: 1, suspect: None, solo_crashes: 0 };
+        let Write::Ended(Ended { end, .. }) = end(number, &[1]) else { panic!("an end") };
+        let ended = Write::Ended(Ended { job, end: Arc::new(End { state, ..End::clone(&end) }) });
+        let write = if state == Running { Write::Attempt(attempt) } else { ended };
+        store.apply(Survival::Crash, &[write]).await.unwrap();
+    }
+    let expected = |wanted: &[JobState]| -> Vec<u128> {
+        let newest_first = states.iter().enumerate().rev();
+        let found = newest_first.filter(|(_, state)| wanted.is_empty() || wanted.contains(state));
+        found.map(|(index, _)| index as u128 + 1).collect()
+    };
+    for wanted in [
+        &[][..],
+        &[Queued],
+        &[Running],
+        &[Succeeded],
+        &[Failed],
+        &[Cancelled],
+        &[Queued, Running],
+        &[Running, Failed, Cancelled],
+        &[Queued, Running, Succeeded, Failed, Cancelled],
+        &[Unspecified],
+    ] {
+        let all = store.jobs("a", wanted, None, 100).await.unwrap();
+        assert_eq!(numbers(&all), (expected(wanted), None), "{wanted:?}");
+        // Page by page.
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let page = store.jobs("a", wanted, before, 2).await.unwrap();
+            assert!(page.jobs.len() <= 2);
+            found.extend(numbers(&page).0);
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, expected(wanted), "{wanted:?}");
+    }
+}
+
+/// A query that visits all jobs or programs takes the longer the more of them a tenant has. Other
+/// tenants wait for it.
+#[tokio::test]
+async fn queries_over_many_rows_use_their_indexes() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    let mut reader = store.database.read(Asker::Upkeep).await.unwrap();
+    for (sql, index, uses) in [
+        (jobs::PAGE_OF_STATES.as_str(), "jobs_by_state", 5),
+        (jobs::EXPIRED, "jobs_by_expiry", 1),
+        (jobs::FORGET_ENDED, "jobs_by_end", 1),
+        (usage::FORGET_OLDEST, "jobs_spent", 1),
+        (programs::UNUSED, "programs_carried", 1),
+    ] {
+        let plan = reader.query(format!("EXPLAIN QUERY PLAN {sql}").leak()).all().await.unwrap();
+        let steps: Vec<&str> = plan.iter().map(|step| step.text("detail").unwrap()).collect();
+        let used = steps.iter().filter(|step| step.split([' ', '(']).any(|word| word == index)).count();
+        assert_eq!(used, uses, "{sql}: {steps:#?}");
+        assert!(!steps.iter().any(|step| step.starts_with("SCAN jobs")), "{sql}: {steps:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_goes_with_its_last_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    store.apply(Survival::Crash, &[job("a", 1, 1), job("b", 2, 1), end(2, &[])]).await.unwrap();
+    let registered = ProgramId([2; 32]);
+    store.put_program("a", registered, &Bytes::from_static(&[2; 10]), 0).await.unwrap();
+    assert_eq!(store.forget_programs(10).await.unwrap(), 0);
+    assert_eq!(store.forget_oldest("b", 10).await.unwrap(), 1);
+    assert_eq!(store.forget_programs(10).await.unwrap(), 1);
+    assert_eq!(store.forget_programs(10).await.unwrap(), 0);
+    let carried = ProgramId([1; 32]);
+    assert!(store.program("a", carried).await.unwrap().is_some(), "a job uses it");
+    assert!(store.program("a", registered).await.unwrap().is_some());
+    assert!(store.program("b", carried).await.unwrap().is_none());
+    // A later job stores the program again.
+    store.apply(Survival::Crash, &[job("b", 3, 1)]).await.unwrap();
+    assert!(store.program("b", carried).await.unwrap().is_some());
 }

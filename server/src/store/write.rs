@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cloakwork_keystore::Digest;
 use cloakwork_proto::v1::LatencyRecord;
 use cloakwork_scheduler::JobId;
-use cloakwork_storage::{Error, Survival};
+use cloakwork_storage::{Asker, Batch, Error, Survival};
 
 use super::{Store, image::Images};
 use crate::jobs::{Content, End, JobMeta};
@@ -108,7 +108,8 @@ impl Store {
             }
         }
         let images = Images::of(writes);
-        let applied = self.database.apply(survival, |batch| images.add_to(batch, &self.programs)).await;
+        let fill = |batch: &mut Batch| images.add_to(batch, &self.programs);
+        let applied = self.database.apply(Asker::Server, survival, fill).await;
         if applied.is_err() {
             self.programs.forget();
         }

@@ -2,12 +2,16 @@
 //!
 //! For each schema version, a file `v{N}.sql` adds the rows that a database in use has beside the
 //! rows of earlier versions. The latest version needs no file yet, but it needs one as soon as the
-//! next version is added.
+//! next version is added. A file names the columns of its version, which a later version may have
+//! renamed.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+};
 
 use cloakwork_circuit::ProgramId;
 use cloakwork_clock::Clock;
@@ -18,16 +22,29 @@ use cloakwork_server::{
     database::{SCHEMA, SCHEMAS},
     store::Store,
 };
-use cloakwork_storage::{Connection, Database, OpenError, Row, Rows};
+use cloakwork_storage::{Asker, Connection, Database, OpenError, Row, Rows};
 
 const JOB: u128 = 0x0189_0000_0000_7000_8000_0000_0000_0000;
+
+/// The last version with columns that version 7 renamed.
+const MILLISECONDS: i64 = 6;
 
 /// Creates a database with the schema and the rows of version `version`.
 async fn database_of(version: i64, directory: &Path) -> PathBuf {
     let path = directory.join(format!("v{version}.db"));
-    let database = Database::open(&path, &[SCHEMA.at(version)], 1).await.unwrap();
-    let mut write = database.write(Rows::All).await.unwrap();
-    for file in (1..=version).map(fixture) {
+    fill(&path, 1..=version.min(MILLISECONDS)).await;
+    if version > MILLISECONDS {
+        fill(&path, MILLISECONDS + 1..=version).await;
+    }
+    path
+}
+
+/// Brings a database to the last of the versions, and then adds the rows of all of them.
+async fn fill(path: &Path, versions: RangeInclusive<i64>) {
+    let version = *versions.end();
+    let database = Database::open(path, &[SCHEMA.at(version)], 1).await.unwrap();
+    let mut write = database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    for file in versions.map(fixture) {
         let rows = std::fs::read_to_string(&file);
         let rows =
             rows.unwrap_or_else(|error| panic!("{}: {error}: the rows of this version are missing", file.display()));
@@ -39,7 +56,6 @@ async fn database_of(version: i64, directory: &Path) -> PathBuf {
     }
     write.commit().await.unwrap();
     database.close().await;
-    path
 }
 
 async fn all(sql: &mut Connection, query: String) -> Vec<Row> {
@@ -60,7 +76,7 @@ async fn count(sql: &mut Connection, table: &str) -> i64 {
 /// Changes a database as another program would.
 async fn alter(path: &Path, version: i64, change: &'static str) {
     let database = Database::open(path, &[SCHEMA.at(version)], 1).await.unwrap();
-    let mut write = database.write(Rows::All).await.unwrap();
+    let mut write = database.write(Asker::Upkeep, Rows::All).await.unwrap();
     write.query(change).execute().await.unwrap();
     write.commit().await.unwrap();
     database.close().await;
@@ -103,6 +119,9 @@ async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
             assert_eq!(ended, [("acme".to_owned(), 2)].into_iter().chain(of_gone).collect::<Vec<_>>());
         }
         assert_eq!(store.program_count("acme").await.unwrap(), u64::from(version >= 2));
+        if version >= 2 {
+            check_forgetting(&store).await;
+        }
         check_integrity(&database).await;
         database.close().await;
         seen += 1;
@@ -140,9 +159,23 @@ async fn check_jobs(store: &Store) {
     assert_eq!(store.embedded_workers().await.unwrap(), [u128::from_be_bytes([0x77; 16])]);
 }
 
+/// Checks that jobs of earlier versions are found for removal: those without outputs at once, and
+/// others after the removal of their outputs. Removes the ended jobs of the tenant.
+async fn check_forgetting(store: &Store) {
+    let done = JobId(JOB + 3);
+    assert_eq!(store.expired_outputs(i64::MAX, 10).await.unwrap(), [done]);
+    assert_eq!(store.forget_oldest("acme", 10).await.unwrap(), 1, "the failed job");
+    assert!(store.job("acme", done, false).await.unwrap().is_some(), "its outputs are kept");
+    store.drop_outputs(done).await.unwrap();
+    assert_eq!(store.expired_outputs(i64::MAX, 10).await.unwrap(), []);
+    assert_eq!(store.forget_oldest("acme", 10).await.unwrap(), 1);
+    let live = store.jobs("acme", &[JobState::Running, JobState::Failed], None, 10).await.unwrap();
+    assert_eq!(live.jobs.iter().map(|job| job.meta.id).collect::<Vec<_>>(), [JobId(JOB + 2)]);
+}
+
 /// Runs the integrity checks of SQLite.
 async fn check_integrity(database: &Database) {
-    let mut reader = database.read().await.unwrap();
+    let mut reader = database.read(Asker::Upkeep).await.unwrap();
     let integrity = all(&mut reader, "PRAGMA integrity_check".to_owned()).await;
     assert_eq!(integrity[0].text("integrity_check"), Ok("ok"));
     assert!(all(&mut reader, "PRAGMA foreign_key_check".to_owned()).await.is_empty());
@@ -164,7 +197,7 @@ async fn a_database_of_a_later_version_is_refused_and_left_alone() {
     let text = error.to_string();
     assert!(text.contains("version 9999") && text.contains("backup"), "{text}");
     let later = Database::open(&path, &[], 1).await.unwrap();
-    assert_eq!(count(&mut later.read().await.unwrap(), "tenants").await, 2);
+    assert_eq!(count(&mut later.read(Asker::Upkeep).await.unwrap(), "tenants").await, 2);
 }
 
 /// Earlier versions have the catalogue in a separate database. An earlier version would find an
@@ -196,5 +229,9 @@ async fn a_migration_changed_after_its_release_is_refused() {
     let error = Database::open(&path, &SCHEMAS, 1).await.unwrap_err();
     assert!(matches!(error, OpenError::Changed { version: 1 }), "{error:?}");
     let database = Database::open(&path, &[], 1).await.unwrap();
-    assert_eq!(tables(&mut database.read().await.unwrap()).await, ["tenants", "tokens"], "no migration was started");
+    assert_eq!(
+        tables(&mut database.read(Asker::Upkeep).await.unwrap()).await,
+        ["tenants", "tokens"],
+        "no migration was started"
+    );
 }

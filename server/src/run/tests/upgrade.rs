@@ -1,7 +1,7 @@
 //! Data directories of versions that kept the catalogue in a file of its own.
 
 use cloakwork_keystore::TenantId;
-use cloakwork_storage::{Database, Rows};
+use cloakwork_storage::{Asker, Database, Rows};
 
 use super::*;
 use crate::database::{CATALOGUE_FILE, FILE, ONE_DATABASE, SCHEMA};
@@ -38,7 +38,7 @@ async fn earlier(directory: &Path) -> PathBuf {
         ),
     ] {
         let database = Database::open(&directory.join(name), &[schema], 1).await.unwrap();
-        let mut write = database.write(Rows::All).await.unwrap();
+        let mut write = database.write(Asker::Upkeep, Rows::All).await.unwrap();
         write.script(rows).await.unwrap();
         write.commit().await.unwrap();
         database.close().await;
@@ -67,7 +67,7 @@ async fn a_start_moves_the_catalogue_and_keeps_every_blob() {
         assert!(!data.join(CATALOGUE_FILE).exists());
     }
     let database = open_database(&data, 1).await.unwrap();
-    let mut reader = database.read().await.unwrap();
+    let mut reader = database.read(Asker::Upkeep).await.unwrap();
     let tenant = TenantId::new("acme").unwrap();
     let blobs = reader.query("SELECT * FROM blobs WHERE tenant = $1").bind(tenant.as_str()).all().await.unwrap();
     assert_eq!(blobs.iter().map(|row| row.int("size_bytes").unwrap()).collect::<Vec<_>>(), [100]);

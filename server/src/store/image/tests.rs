@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_proto::v1::JobState;
-use cloakwork_storage::{Database, Survival};
+use cloakwork_storage::{Asker, Database, Survival};
 use proptest::prelude::*;
 
 use super::*;
@@ -101,12 +101,13 @@ async fn open(directory: &tempfile::TempDir, name: &str) -> (Store, Database) {
 
 /// Every row of every table that writes change, as text.
 async fn rows(database: &Database) -> Vec<String> {
-    let mut reader = database.read().await.unwrap();
+    let mut reader = database.read(Asker::Upkeep).await.unwrap();
     let mut all = Vec::new();
     for query in [
         "SELECT hex(id) || tenant || state || promised || epoch || attempts || ifnull(hex(worker), '-') || \
          ifnull(suspect, '-') || solo_crashes || ifnull(ended_micros, '-') || ifnull(outputs_expire_micros, '-') || \
-         ifnull(reason, '-') || ifnull(message, '-') || ifnull(hex(latency), '-') AS line FROM jobs ORDER BY id",
+         ifnull(reason, '-') || ifnull(message, '-') || ifnull(hex(latency), '-') || has_outputs AS line FROM jobs \
+         ORDER BY id",
         "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_inputs \
          ORDER BY job, place",
         "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_outputs \
@@ -206,7 +207,10 @@ async fn outputs_of_a_failed_job_are_released() {
         (4, JobState::Failed, false, 0),
     ] {
         let pin = Pin { holder: id::output_holder(JobId(number.into())), until_micros: None };
-        database.apply(Survival::Crash, |batch| pin.add_to(batch, "a", [&[7; 32]].into_iter())).await.unwrap();
+        database
+            .apply(Asker::Upkeep, Survival::Crash, |batch| pin.add_to(batch, "a", [&[7; 32]].into_iter()))
+            .await
+            .unwrap();
         let mut life = Life::default();
         let steps = [Step::Submit { promised: true }, Step::End { state, outputs: 0 }];
         let writes: Vec<Write> = steps.into_iter().filter_map(|step| life.take(number, step)).collect();
@@ -214,7 +218,7 @@ async fn outputs_of_a_failed_job_are_released() {
         for writes in transactions {
             store.apply(Survival::Crash, writes).await.unwrap();
         }
-        let mut reader = database.read().await.unwrap();
+        let mut reader = database.read(Asker::Upkeep).await.unwrap();
         let query = reader.query("SELECT COUNT(*) AS pins FROM pins WHERE holder = $1").bind(pin.holder);
         assert_eq!(query.one().await.unwrap().int("pins"), Ok(kept), "job {number}");
         let query = reader.query("SELECT COUNT(*) AS pins FROM pins WHERE holder = $1");
