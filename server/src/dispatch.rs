@@ -13,6 +13,7 @@ mod command;
 mod decided;
 mod effects;
 mod live;
+mod loads;
 mod pools;
 mod record;
 mod recover;
@@ -27,6 +28,7 @@ use cloakwork_clock::Clock;
 use cloakwork_keystore::Keystore;
 use cloakwork_scheduler::{JobId, WorkerId};
 use cloakwork_share::FairShare;
+use cloakwork_storage::Asker;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -38,7 +40,7 @@ use crate::{
     store::Store,
 };
 
-use command::Command;
+use command::{Command, Submitted};
 pub use command::{Failure, Outcome, WavePoint, WorkerReport};
 pub use live::{Leased, Leases, Wish};
 pub use pools::PoolView;
@@ -92,6 +94,11 @@ impl Dispatcher {
     pub async fn start(parts: Parts) -> Result<(Self, impl Future<Output = ()> + Send + 'static), ApiError> {
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let store = parts.store.clone();
+        let parts = Parts {
+            store: parts.store.always_as(Asker::Server),
+            keystore: parts.keystore.always_as(Asker::Server),
+            ..parts
+        };
         let (actor, pools) = actor::Actor::restore(parts, received).await?;
         let (writes, reports) = (FairShare::new(UNITS_MAX, TENANT_UNITS_MAX), FairShare::new(REPORTS_MAX, 1));
         Ok((Self { commands, store, writes, reports, pools }, actor.run()))
@@ -105,8 +112,12 @@ impl Dispatcher {
     /// shortly after its result has been handed over. If the store refuses the job, the watch
     /// closes without a final state of the job.
     pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
-        let share = self.writes.take(&job.meta.tenant, units(&job.inputs)).await;
-        self.ask(|reply| Command::Submit { job: Box::new(job), promised, share, reply }).await?
+        let tenant = job.meta.tenant.clone();
+        let share = self.writes.take(&tenant, units(&job.inputs)).await;
+        match self.ask(|reply| Command::Submit { job: Box::new(job), promised, share, reply }).await?? {
+            Submitted::Live(watched) => Ok(watched),
+            Submitted::Ended(job) => self.find(&tenant, job).await?.ok_or_else(database::unavailable),
+        }
     }
 
     /// Promises a job. Returns `None` if the job has ended, once that end is durable.

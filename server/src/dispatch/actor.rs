@@ -9,6 +9,7 @@ use std::{
 
 use cloakwork_clock::Epoch;
 use cloakwork_scheduler::{Config, Effect, Event, JobId, RestoredJob, Scheduler, SuspectId, WorkerId};
+use cloakwork_share::FairShare;
 use cloakwork_storage::Error;
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -19,7 +20,8 @@ use super::{
     Parts, PoolView, Watched,
     command::{Command, Outcome, WorkerReport},
     decided::{Answer, Decided},
-    live::{Jobs, Live},
+    live::{Jobs, Live, TENANT_WORK_BYTES_MAX, WORK_BYTES_MAX},
+    loads::Loads,
     record,
     recover::Stall,
     settle::Commit,
@@ -44,9 +46,6 @@ const POOLS_INTERVAL_MICROS: u64 = 1_000_000;
 /// Answers that may wait for the next transaction before the dispatcher takes no more commands.
 pub(super) const ANSWERS_MAX: usize = 4096;
 
-/// Maximum bytes of waiting jobs' inputs in memory. Further inputs are read back from the store.
-pub(super) const WORK_BYTES_MAX: usize = 256 << 20;
-
 pub(super) struct Actor {
     pub(super) parts: Parts,
     pub(super) scheduler: Scheduler,
@@ -64,7 +63,10 @@ pub(super) struct Actor {
     pub(super) requests: HashMap<(Arc<str>, [u8; 16]), JobId>,
     pub(super) tenants: HashMap<Arc<str>, cloakwork_scheduler::TenantId>,
     pub(super) workers: Workers,
-    pub(super) work_bytes: usize,
+    /// Bytes of the work that is kept in memory.
+    pub(super) work_bytes: Arc<FairShare<Arc<str>>>,
+    /// Reads of work that is not in memory.
+    pub(super) loads: Loads,
     pub(super) draining: bool,
     pub(super) stopped: bool,
     /// Decisions since the last transaction began.
@@ -72,7 +74,8 @@ pub(super) struct Actor {
     /// The transaction on its way to the store.
     pub(super) commit: Option<Commit>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
-    /// Workers that keep leases until the next commit.
+    /// Workers that keep leases until the next commit, or whose work was read. The next round makes
+    /// their assignments again.
     pub(super) withheld: BTreeSet<WorkerId>,
     /// Latency records of jobs whose ends are already committed. Only now are the records complete.
     pub(super) late: Vec<Write>,
@@ -95,6 +98,7 @@ impl Actor {
     ) -> Result<(Self, watch::Receiver<Arc<Vec<PoolView>>>), ApiError> {
         let (pools, watched) = watch::channel(Arc::default());
         let uptime = parts.clock.epoch();
+        let loads = Loads::new(parts.store.clone(), parts.keystore.clone());
         let mut actor = Self {
             scheduler: Scheduler::new(config(&parts.limits)),
             workers: Workers::new(&parts.limits, uptime.clone()),
@@ -107,7 +111,8 @@ impl Actor {
             jobs: Jobs::new(),
             requests: HashMap::new(),
             tenants: HashMap::new(),
-            work_bytes: 0,
+            work_bytes: FairShare::new(WORK_BYTES_MAX, TENANT_WORK_BYTES_MAX),
+            loads,
             draining: false,
             stopped: false,
             decided: Decided::default(),
@@ -142,10 +147,14 @@ impl Actor {
                         break;
                     }
                 }
+                loaded = self.loads.next() => loaded.into_iter().for_each(|loaded| self.loaded(loaded)),
                 () = sleep_until(wake) => {}
             }
             for command in batch.drain(..) {
                 self.handle(command).await;
+            }
+            while let Some(loaded) = self.loads.try_next() {
+                self.loaded(loaded);
             }
             // Commands that have arrived are handled before timers: a late tick must not expire a
             // lease that a waiting report renews.
@@ -373,7 +382,7 @@ impl Actor {
         self.withheld.clear();
         let mut before = std::mem::take(&mut self.jobs);
         self.requests.clear();
-        self.work_bytes = 0;
+        self.loads.forget_all();
         self.scheduler = Scheduler::new(config(&self.parts.limits));
         let mut kept = BTreeSet::new();
         for job in stored {
@@ -411,7 +420,6 @@ impl Actor {
         let live = Live::restored(&job, before);
         let scheduled = self.scheduled(&job.meta);
         self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
-        self.work_bytes += live.work.as_ref().map_or(0, |work| work.bytes());
         self.jobs.insert(job.meta.id, live);
         self.step(Event::Restored(RestoredJob {
             job: scheduled,

@@ -22,7 +22,7 @@ pub(super) enum Command {
         job: Box<Admitted>,
         promised: bool,
         share: Share<Arc<str>>,
-        reply: oneshot::Sender<Result<Watched, ApiError>>,
+        reply: oneshot::Sender<Result<Submitted, ApiError>>,
     },
     Confirm {
         tenant: Arc<str>,
@@ -71,6 +71,23 @@ pub(super) enum Command {
     Stop {
         embedded: Option<WorkerId>,
     },
+}
+
+/// The job of a submission.
+pub(super) enum Submitted {
+    /// A new job, or the unfinished job of an earlier request.
+    Live(Watched),
+    /// The job of an earlier request, which has ended. Only the store has its end.
+    Ended(JobId),
+}
+
+impl Submitted {
+    pub(super) fn job(&self) -> JobId {
+        match self {
+            Self::Live(watched) => watched.borrow().meta.id,
+            Self::Ended(job) => *job,
+        }
+    }
 }
 
 /// A worker's report about itself.

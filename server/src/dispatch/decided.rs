@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::{
     Watched,
     actor::Actor,
+    command::Submitted,
     effects::{Ending, HandedOver},
     submit::Guard,
 };
@@ -34,7 +35,7 @@ pub(super) struct Decided {
 /// Replies that wait until the change that they report is in the store.
 pub(super) enum Answer {
     /// Reply to `SubmitJob`: the server is responsible for the job from now on.
-    Submitted(oneshot::Sender<Result<Watched, ApiError>>, Watched),
+    Submitted(oneshot::Sender<Result<Submitted, ApiError>>, Submitted),
     /// Reply about a live job that has been cancelled or confirmed.
     Found(oneshot::Sender<Result<Option<Watched>, ApiError>>, Watched),
     /// Reply to a confirmation of a job that had already ended.
@@ -96,7 +97,7 @@ impl Answer {
     pub(super) fn send(self) {
         match self {
             Self::Ended(reply) => drop(reply.send(Ok(None))),
-            Self::Submitted(reply, watched) => drop(reply.send(Ok(watched))),
+            Self::Submitted(reply, submitted) => drop(reply.send(Ok(submitted))),
             Self::Found(reply, watched) => drop(reply.send(Ok(Some(watched)))),
             Self::Committed(reply, accepted) => drop(reply.send(Ok(accepted))),
             Self::Settled(reply) => drop(reply.send(())),

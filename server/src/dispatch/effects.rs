@@ -6,18 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_params::AnySet;
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
-use cloakwork_scheduler::{self as scheduler, Effect, Event, JobId, Refusal, Retry, WorkerId};
+use cloakwork_scheduler::{self as scheduler, Effect, JobId, Refusal, WorkerId};
 
 use super::{
-    actor::{Actor, WORK_BYTES_MAX},
+    actor::Actor,
     command::Outcome,
-    live::{Leased, Work},
+    live::{Kept, Leased},
     record,
 };
 use crate::{
-    database,
     error::{
         ApiError, DEADLINE_EXCEEDED, JOB_ATTEMPTS_EXHAUSTED, JOB_CANCELLED, JOB_POISON, QUEUE_FULL, TENANT_QUEUE_FULL,
     },
@@ -57,6 +55,7 @@ impl Actor {
             Effect::Requeued { job, attempts, epoch, suspect, solo_crashes, why } => {
                 tracing::info!(job = %id::to_text(job), attempts, ?why, "a job went back to the queue");
                 record::requeued(&self.parts.telemetry.metrics, why);
+                self.loads.forget(job, epoch);
                 if let Some(live) = self.jobs.get_mut(&job) {
                     live.timeline.leased = None;
                 }
@@ -88,6 +87,7 @@ impl Actor {
 
     fn finished(&mut self, job: JobId, end: scheduler::End) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
+        self.loads.forget(job, live.epoch);
         let outcome = self.outcome.take().filter(|outcome| outcome.job == job);
         let (mut outputs, mut error, mut worker) = (Vec::new(), None, None);
         if let Some(outcome) = outcome {
@@ -134,7 +134,7 @@ impl Actor {
         let mut end = End::clone(&ending.end);
         if let Some(live) = self.jobs.get_mut(&ending.job) {
             end.latency = live.timeline.record(Instant::now(), ending.worker.clone(), end.latency.attempts);
-            self.work_bytes -= live.work.take().map_or(0, |work| work.bytes());
+            live.work = None;
             record::ended(&self.parts.telemetry.metrics, &live.meta, &end);
             let shared = Arc::new(end.clone());
             live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));
@@ -153,68 +153,27 @@ impl Actor {
         self.late_since.get_or_insert_with(Instant::now);
     }
 
-    /// Returns the lease of a job that was just assigned to a worker, or `None` if the job cannot
-    /// be handed out.
-    pub(super) async fn lease(&mut self, worker: WorkerId, job: JobId, epoch: u64) -> Option<Arc<Leased>> {
-        let work = match self.work(job).await {
-            Ok(work) => work?,
-            Err(error) => {
-                tracing::warn!(%error, job = %id::to_text(job), "a job cannot be handed out");
-                // An unavailable store is not the job's fault. The lease runs out, which leaves the
-                // store time to recover.
-                if error.reason().grpc != tonic::Code::Unavailable {
-                    let outcome =
-                        scheduler::Outcome::Failed { retry: Retry::Never, reason: error.reason().code.into() };
-                    self.step(Event::Committed { worker, job, epoch, outcome });
-                }
-                return None;
+    /// Returns the lease of a job that was just assigned to a worker. If the job's work is not in
+    /// memory, this begins to read the work, and returns `None`.
+    pub(super) fn lease(&mut self, worker: WorkerId, job: JobId, epoch: u64) -> Option<Arc<Leased>> {
+        let live = self.jobs.get_mut(&job)?;
+        let work = match &live.work {
+            Some(kept) => kept.work.clone(),
+            None => {
+                let Some(work) = self.loads.take(job, epoch) else {
+                    self.loads.begin(worker, epoch, &live.meta);
+                    return None;
+                };
+                live.work = Kept::of(&live.meta.tenant, work.clone(), &self.work_bytes);
+                work
             }
         };
-        let live = self.jobs.get_mut(&job)?;
         live.timeline.leased = Some(Instant::now());
         let attempts = u32::try_from(epoch).unwrap_or(u32::MAX);
         live.publish(|view| (view.state, view.stage, view.attempts) = (JobState::Running, None, attempts));
         let left = live.meta.deadline_micros.saturating_sub(self.parts.clock.unix_micros()).max(0).unsigned_abs();
         let deadline = Instant::now() + Duration::from_micros(left);
         Some(Arc::new(Leased { meta: live.meta.clone(), epoch, work, deadline }))
-    }
-
-    /// The program, inputs and key parts of a job, from memory or from the store.
-    async fn work(&mut self, job: JobId) -> Result<Option<Arc<Work>>, ApiError> {
-        let Some(live) = self.jobs.get(&job) else { return Ok(None) };
-        if let Some(work) = &live.work {
-            return Ok(Some(work.clone()));
-        }
-        let meta = live.meta.clone();
-        let store = &self.parts.store;
-        let inputs = store.inputs(job).await.map_err(database::failed)?;
-        let program = store.program(&meta.tenant, meta.program).await.map_err(database::failed)?;
-        let program = program.ok_or_else(|| crate::error::PROGRAM_NOT_FOUND.error("the job's program is gone"))?;
-        let tenant = cloakwork_keystore::TenantId::new(&meta.tenant)?;
-        // The key may have been deleted after the job was accepted. A purge has not happened: the
-        // job protects the key.
-        let (key_parts, companion_parts) = match meta.set {
-            AnySet::Tfhe(set) => {
-                let key = self.parts.keystore.key(&tenant, meta.key_id).await?;
-                (key.parts_for(set)?, key.companion_parts_for(set))
-            }
-            AnySet::Ckks(_) => (store.key_parts(job).await.map_err(database::failed)?, Vec::new()),
-        };
-        let work = Arc::new(Work { program, inputs: inputs.into(), key_parts, companion_parts });
-        self.keep(job, work.clone());
-        Ok(Some(work))
-    }
-
-    /// Keeps a job's work in memory while `WORK_BYTES_MAX` leaves room.
-    pub(super) fn keep(&mut self, job: JobId, work: Arc<Work>) {
-        let bytes = work.bytes();
-        if self.work_bytes + bytes > WORK_BYTES_MAX {
-            return;
-        }
-        if let Some(live) = self.jobs.get_mut(&job) {
-            self.work_bytes += bytes;
-            live.work = Some(work);
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use cloakwork_keystore::Digest;
 use cloakwork_params::{AnySet, table::companion_of};
 use cloakwork_proto::v1::{self, assigned_input::Source};
 use cloakwork_scheduler::JobId;
+use cloakwork_share::{FairShare, Share};
 use tokio::sync::watch;
 
 use super::submit::Admitted;
@@ -25,8 +26,20 @@ pub(super) struct Live {
     pub(super) promised: bool,
     pub(super) view: watch::Sender<JobView>,
     /// The job's work. Absent while the job waits and memory is short; the store has it.
-    pub(super) work: Option<Arc<Work>>,
+    pub(super) work: Option<Kept>,
 }
+
+/// Work that stays in memory until the job has ended.
+pub(super) struct Kept {
+    pub(super) work: Arc<Work>,
+    /// The memory that the work takes.
+    _bytes: Share<Arc<str>>,
+}
+
+/// Maximum bytes of kept work, of all tenants together and of each tenant. Further work is read
+/// back from the store. A tenant that could fill the memory would slow down the jobs of all others.
+pub(super) const WORK_BYTES_MAX: u64 = 256 << 20;
+pub(super) const TENANT_WORK_BYTES_MAX: u64 = 64 << 20;
 
 /// The program, inputs and key parts of a job.
 #[derive(Debug)]
@@ -100,6 +113,14 @@ impl Live {
     }
 }
 
+impl Kept {
+    /// Keeps the work of a tenant's job if `bytes` has room for it.
+    pub(super) fn of(tenant: &Arc<str>, work: Arc<Work>, bytes: &Arc<FairShare<Arc<str>>>) -> Option<Self> {
+        let share = bytes.try_take(tenant, work.bytes() as u64).ok()?;
+        Some(Self { work, _bytes: share })
+    }
+}
+
 impl Work {
     /// Bytes that the work takes in memory.
     pub fn bytes(&self) -> usize {
@@ -165,3 +186,26 @@ fn view(meta: Arc<JobMeta>, state: v1::JobState) -> watch::Sender<JobView> {
 
 /// Live jobs by job ID.
 pub(super) type Jobs = std::collections::HashMap<JobId, Live>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_that_fills_its_memory_for_work_leaves_the_rest_to_others() {
+        let bytes = FairShare::new(100, 60);
+        let keep = |tenant: &str, size: usize| {
+            let (program, inputs) = (Bytes::from(vec![0; size]), [].into());
+            let work = Work { program, inputs, key_parts: Vec::new(), companion_parts: Vec::new() };
+            Kept::of(&tenant.into(), Arc::new(work), &bytes)
+        };
+        let first = keep("a", 60).expect("room");
+        assert!(keep("a", 1).is_none());
+        let second = keep("b", 40).expect("room for another tenant");
+        assert!(keep("b", 1).is_none(), "all memory is in use");
+        drop(first);
+        assert!(keep("a", 61).is_none() && keep("a", 60).is_some());
+        drop(second);
+        assert_eq!(bytes.held(), 0);
+    }
+}

@@ -55,7 +55,7 @@ impl Actor {
             return;
         }
         loop {
-            let told = self.hand_over() | self.begin_early().await;
+            let told = self.hand_over() | self.begin_early();
             if self.commit.is_some() {
                 return;
             }
@@ -71,8 +71,8 @@ impl Actor {
             self.stall = None;
             let decided = mem::take(&mut self.decided);
             self.announce(decided);
-            self.assign().await;
-            // Jobs that turned out to have no key end during `assign`.
+            self.assign();
+            // The scheduler may have begun attempts.
             if !self.decided.writes() {
                 return;
             }
@@ -95,7 +95,7 @@ impl Actor {
                 record::database(&self.parts.telemetry.metrics, "apply", commit.begun.elapsed());
                 self.stall = None;
                 self.announce(commit.decided);
-                self.assign().await;
+                self.assign();
             }
             Err(error) => self.recover(commit, error).await,
         }
@@ -166,7 +166,7 @@ impl Actor {
     /// the disk. An attempt that crashed the process before its record was stored would be
     /// forgotten. The jobs beside it would then take the blame. A later decision may still make the
     /// commit wait.
-    async fn begin_early(&mut self) -> bool {
+    fn begin_early(&mut self) -> bool {
         if self.decided.early.is_empty() {
             return false;
         }
@@ -178,7 +178,7 @@ impl Actor {
         let mut begun = HashSet::new();
         for (worker, job, epoch) in mem::take(&mut self.decided.early) {
             let Some(before) = self.workers.wished(worker).filter(|_| !over.contains(&job)) else { continue };
-            if let Some(leased) = self.lease(worker, job, epoch).await {
+            if let Some(leased) = self.lease(worker, job, epoch) {
                 let mut wish = Leases::clone(&before);
                 wish.insert((job, epoch), leased);
                 self.workers.wish(worker, Arc::new(wish));
@@ -199,7 +199,11 @@ impl Actor {
     ///
     /// The scheduler's state includes decisions that are not committed. Workers keep the leases
     /// that those decisions end until the commit.
-    async fn assign(&mut self) {
+    ///
+    /// A lease whose work is on its way from the store follows later. The first assignment of a
+    /// worker waits for all such work. The worker may have held the leases before this process
+    /// began, and would drop a job that is not in its assignment.
+    fn assign(&mut self) {
         let mut effects = Vec::new();
         self.scheduler.flush(&mut effects);
         effects.into_iter().for_each(|effect| self.effect(effect));
@@ -210,12 +214,16 @@ impl Actor {
         }
         let kept: HashSet<JobId> = self.decided.leased_until_commit();
         for (worker, leases) in mem::take(&mut self.assignments) {
-            let before = self.workers.wished(worker).unwrap_or_default();
+            let before = self.workers.wished(worker);
+            if before.is_none() && self.load_all(worker, &leases) {
+                continue;
+            }
+            let before = before.unwrap_or_default();
             let mut wish = Leases::new();
             for lease in leases {
                 let leased = match before.get(&lease) {
                     Some(leased) => Some(leased.clone()),
-                    None => self.lease(worker, lease.0, lease.1).await,
+                    None => self.lease(worker, lease.0, lease.1),
                 };
                 wish.extend(leased.map(|leased| (lease, leased)));
             }

@@ -8,7 +8,14 @@ use cloakwork_scheduler::{Event, Group, JobId, NewJob as Scheduled, TenantId};
 use cloakwork_share::Share;
 use tokio::sync::oneshot;
 
-use super::{Watched, actor::Actor, decided::Answer, live::Live, record};
+use super::{
+    Watched,
+    actor::Actor,
+    command::Submitted,
+    decided::Answer,
+    live::{Kept, Live},
+    record,
+};
 use crate::{
     database,
     error::{ApiError, DRAINING},
@@ -58,24 +65,24 @@ impl Actor {
         job: Admitted,
         promised: bool,
         share: Share<Arc<str>>,
-        reply: oneshot::Sender<Result<Watched, ApiError>>,
+        reply: oneshot::Sender<Result<Submitted, ApiError>>,
     ) {
-        let watched = match self.known(&job).await {
+        let submitted = match self.known(&job).await {
             Ok(Some(known)) => {
                 // The first submission may not have been promised, or its write may not be on disk
                 // yet.
                 if promised {
-                    let first = known.borrow().meta.id;
+                    let first = known.job();
                     self.promise(first);
                     self.decided.writes.push(Write::Confirmed(first));
                 }
                 Ok(known)
             }
-            Ok(None) => self.accept(&job, promised, share),
+            Ok(None) => self.accept(&job, promised, share).map(Submitted::Live),
             Err(error) => Err(error),
         };
-        match watched {
-            Ok(watched) if promised => self.decided.answers.push(Answer::Submitted(reply, watched)),
+        match submitted {
+            Ok(submitted) if promised => self.decided.answers.push(Answer::Submitted(reply, submitted)),
             // The caller of `RunJob` hears nothing before the job's end. If the job cannot be
             // stored, the watch ends without an end.
             answer => drop(reply.send(answer)),
@@ -83,23 +90,25 @@ impl Actor {
     }
 
     /// The job that an earlier request with this idempotency key created.
-    async fn known(&mut self, job: &Admitted) -> Result<Option<Watched>, ApiError> {
+    async fn known(&mut self, job: &Admitted) -> Result<Option<Submitted>, ApiError> {
         let meta = &*job.meta;
         let request = Request { id: meta.request_id, digest: meta.request_digest };
         if let Some(live) = self.requests.get(&(meta.tenant.clone(), meta.request_id)).and_then(|id| self.jobs.get(id))
         {
             same_request(&live.meta, &request)?;
-            return Ok(Some(live.view.subscribe()));
+            return Ok(Some(Submitted::Live(live.view.subscribe())));
         }
         // The store was asked when the request came in. A job created since then is live, unless it
         // has also ended.
         if self.last_end.is_none_or(|ended| ended < job.timeline.received) {
             return Ok(None);
         }
-        let stored = self.parts.store.job_by_request(&meta.tenant, &meta.request_id).await.map_err(database::failed)?;
-        let Some(view) = stored else { return Ok(None) };
-        same_request(&view.meta, &request)?;
-        Ok(Some(ended(view)))
+        // The answer reads the rest of the job, outside of the dispatcher's turn.
+        let stored =
+            self.parts.store.meta_by_request(&meta.tenant, &meta.request_id).await.map_err(database::failed)?;
+        let Some(stored) = stored else { return Ok(None) };
+        same_request(&stored, &request)?;
+        Ok(Some(Submitted::Ended(stored.id)))
     }
 
     fn accept(&mut self, job: &Admitted, promised: bool, share: Share<Arc<str>>) -> Result<Watched, ApiError> {
@@ -108,11 +117,11 @@ impl Actor {
         }
         let tenant = self.tenant(&job.meta.tenant);
         self.scheduler.admit(tenant).map_err(|refusal| super::effects::refused(&job.meta.tenant, refusal))?;
-        let (live, work) = Live::new(job, promised);
+        let (mut live, work) = Live::new(job, promised);
+        live.work = Kept::of(&job.meta.tenant, work, &self.work_bytes);
         let watched = live.view.subscribe();
         self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
         self.jobs.insert(job.meta.id, live);
-        self.keep(job.meta.id, work);
         self.decided.writes.push(Write::Submitted(NewJob {
             meta: job.meta.clone(),
             program: job.program.clone(),

@@ -3,13 +3,15 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use cloakwork_clock::{ManualClock, unix_micros_after};
-use cloakwork_keystore::{Reservation, TenantId};
+use cloakwork_keystore::{Digest, Keystore, Reservation, TenantId};
+use cloakwork_params::{AnySet, ckks::CKKS_SETS};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::{JobId, Report, WorkerId};
-use cloakwork_storage::{Database, Rows};
+use cloakwork_storage::{Asker, Database, Reader, Rows};
 use tempfile::TempDir;
 use tokio::{
     sync::watch,
+    task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 
@@ -32,8 +34,10 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 struct Fixture {
     time: ManualClock,
     dispatcher: Dispatcher,
+    running: JoinHandle<()>,
     database: Database,
     store: Store,
+    keystore: Keystore,
     wishes: watch::Receiver<Wish>,
     keys: KeyUses,
     _directory: TempDir,
@@ -45,20 +49,28 @@ impl Fixture {
         let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
         let store = Store::new(database.clone());
         let time = ManualClock::at(1_700_000_000_000_000);
-        let (dispatcher, running) = Dispatcher::start(parts(&directory, &time, &database).await).await.unwrap();
-        tokio::spawn(running);
+        let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
+        let (dispatcher, running) = start(&store, &keystore, &time).await;
         let (mut wishes, _) = dispatcher.attach(report(WORKER)).await.unwrap();
         wishes.wait_for(Option::is_some).await.unwrap();
-        Self { time, dispatcher, database, store, wishes, keys: KeyUses::default(), _directory: directory }
+        let keys = KeyUses::default();
+        Self { time, dispatcher, running, database, store, keystore, wishes, keys, _directory: directory }
     }
 
-    /// Submits job `number`. The answer comes once the job is committed.
-    fn submit(&self, number: u8, promised: bool) -> tokio::task::JoinHandle<Result<Watched, ApiError>> {
+    /// Stops the dispatcher and starts another. The worker is not attached to the new one.
+    async fn restart(&mut self) {
+        self.dispatcher.stop(None).await.unwrap();
+        timeout(STEP_TIMEOUT, &mut self.running).await.expect("it stops").unwrap();
+        (self.dispatcher, self.running) = start(&self.store, &self.keystore, &self.time).await;
+    }
+
+    /// Job `number`, as if its request came in now.
+    fn job(&self, number: u8) -> Admitted {
         let meta = JobMeta {
             deadline_micros: unix_micros_after(self.time.clock().unix_micros(), TIME_LIMIT),
             ..(*new_job(TENANT, number).meta).clone()
         };
-        let job = Admitted {
+        Admitted {
             key_use: self.keys.begin(&TenantId::new(TENANT).unwrap(), meta.key_id),
             meta: Arc::new(meta),
             program: Bytes::from_static(&[1; 10]),
@@ -67,13 +79,41 @@ impl Fixture {
             companion_parts: Vec::new(),
             reserved: Arc::new(Reservation::none(&TenantId::new(TENANT).unwrap())),
             timeline: Timeline::start(std::time::Instant::now()),
-        };
+        }
+    }
+
+    /// Job `number`, whose work has more bytes than stay in memory.
+    fn large_job(&self, number: u8) -> Admitted {
+        let job = self.job(number);
+        let bytes = Bytes::from(vec![number; usize::try_from(live::TENANT_WORK_BYTES_MAX).unwrap()]);
+        Admitted {
+            // A job on vectors reads its key parts from the store, and the key need not be there.
+            meta: Arc::new(JobMeta { set: AnySet::Ckks(&CKKS_SETS[0]), ..(*job.meta).clone() }),
+            inputs: [Content::inline(bytes)].into(),
+            key_parts: vec![Digest { blake3: [number; 32], size_bytes: 1 }],
+            ..job
+        }
+    }
+
+    /// Submits job `number`. The answer comes once the job is committed.
+    fn submit(&self, number: u8, promised: bool) -> JoinHandle<Result<Watched, ApiError>> {
+        self.send(self.job(number), promised)
+    }
+
+    fn send(&self, job: Admitted, promised: bool) -> JoinHandle<Result<Watched, ApiError>> {
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move { dispatcher.submit(job, promised).await })
     }
 
+    /// Holds all connections with which the dispatcher could read the store: those of the server, and
+    /// the one that tenants leave unused.
+    async fn hold_readers(&self) -> [Reader; 3] {
+        let read = async || self.database.read(Asker::Server).await.unwrap();
+        [read().await, read().await, read().await]
+    }
+
     /// Hands in job `number` as the worker, with a short output.
-    fn commit(&self, number: u8) -> tokio::task::JoinHandle<Result<bool, ApiError>> {
+    fn commit(&self, number: u8) -> JoinHandle<Result<bool, ApiError>> {
         let now = std::time::Instant::now();
         let outcome = Outcome {
             worker: WORKER,
@@ -100,7 +140,7 @@ impl Fixture {
     }
 
     /// Ends as soon as the worker is no longer to hold job `number`.
-    fn always_wished(&self, number: u8) -> tokio::task::JoinHandle<()> {
+    fn always_wished(&self, number: u8) -> JoinHandle<()> {
         let mut wishes = self.wishes.clone();
         let held = move |wish: &Wish| {
             wish.as_ref().is_some_and(|leases| leases.keys().any(|(job, _)| *job == JobId(number.into())))
@@ -148,31 +188,37 @@ impl Fixture {
     }
 
     async fn alter(&self, sql: String) {
-        let mut transaction = self.database.write(Rows::All).await.unwrap();
+        let mut transaction = self.database.write(Asker::Upkeep, Rows::All).await.unwrap();
         transaction.script(sql).await.unwrap();
         transaction.commit().await.unwrap();
     }
 }
 
 /// The parts of a dispatcher.
-async fn parts(directory: &TempDir, time: &ManualClock, database: &Database) -> Parts {
+fn parts(store: &Store, keystore: &Keystore, time: &ManualClock) -> Parts {
     Parts {
-        store: Store::new(database.clone()),
-        keystore: keys::tests::keystore(directory.path(), time.clock(), database).await,
+        store: store.clone(),
+        keystore: keystore.clone(),
         clock: time.clock(),
         limits: Arc::default(),
         telemetry: Arc::new(Telemetry::new().unwrap()),
     }
 }
 
-/// The report of a worker without jobs.
+/// Starts a dispatcher, and the task that runs it.
+async fn start(store: &Store, keystore: &Keystore, time: &ManualClock) -> (Dispatcher, JoinHandle<()>) {
+    let (dispatcher, running) = Dispatcher::start(parts(store, keystore, time)).await.unwrap();
+    (dispatcher, tokio::spawn(running))
+}
+
+/// The report of a worker that has no lease and takes any job.
 fn report(worker: WorkerId) -> Arc<WorkerReport> {
     Arc::new(WorkerReport {
         worker,
         name: "worker".into(),
         report: Report {
             pool: "cpu".to_owned(),
-            sets: vec![new_job(TENANT, 1).meta.set.id()],
+            sets: vec![new_job(TENANT, 1).meta.set.id(), CKKS_SETS[0].id],
             wanted_cost: 1 << 40,
             leases: Vec::new(),
             resident: Vec::new(),
@@ -203,7 +249,7 @@ async fn succeeded(watched: &mut Watched) {
 #[tokio::test]
 async fn an_unpromised_job_begins_and_ends_while_the_store_is_busy() {
     let mut fixture = Fixture::new().await;
-    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
     let mut first = fixture.submit(1, false).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
     fixture.waits_for_store().await;
@@ -218,7 +264,7 @@ async fn an_unpromised_job_begins_and_ends_while_the_store_is_busy() {
     let mut second = fixture.submit(2, false).await.unwrap().unwrap();
     fixture.wished(&[2]).await;
     fixture.dispatcher.settled().await.unwrap();
-    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
     let committed = fixture.commit(2);
     succeeded(&mut second).await;
     let dispatcher = fixture.dispatcher.clone();
@@ -239,7 +285,7 @@ async fn an_unpromised_job_begins_and_ends_while_the_store_is_busy() {
 #[tokio::test]
 async fn a_promised_job_waits_for_the_store() {
     let mut fixture = Fixture::new().await;
-    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
     let submitted = fixture.submit(1, true);
     fixture.waits_for_store().await;
     assert!(fixture.wishes.borrow().as_ref().is_none_or(|leases| leases.is_empty()) && !submitted.is_finished());
@@ -247,7 +293,7 @@ async fn a_promised_job_waits_for_the_store() {
     let mut watched = submitted.await.unwrap().unwrap();
     fixture.wished(&[1]).await;
 
-    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
     let committed = fixture.commit(1);
     fixture.waits_for_store().await;
     assert!(watched.borrow().end.is_none() && !committed.is_finished());
@@ -285,7 +331,7 @@ async fn a_refused_result_waits_for_the_decision_behind_the_refusal() {
     let mut fixture = Fixture::new().await;
     let _watched = fixture.submit(1, true).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
-    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
     let first = fixture.commit(1);
     fixture.waits_for_store().await;
     let second = fixture.commit(1);
@@ -326,7 +372,7 @@ async fn an_early_attempt_withdraws_no_job_from_its_worker() {
     fixture.submit(1, false).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
     fixture.dispatcher.settled().await.unwrap();
-    let mut busy = fixture.database.write(Rows::All).await.unwrap();
+    let mut busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
     let _second = fixture.submit(2, false).await.unwrap().unwrap();
     fixture.wished(&[1, 2]).await;
     fixture.waits_for_store().await;
@@ -350,7 +396,7 @@ async fn no_lease_is_withdrawn_before_the_commit_of_the_end() {
     let mut fixture = Fixture::new().await;
     let mut first = fixture.submit(1, true).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
-    let mut busy = fixture.database.write(Rows::All).await.unwrap();
+    let mut busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
     let second = fixture.submit(2, true);
     fixture.waits_for_store().await;
     let held = fixture.always_wished(1);
@@ -381,7 +427,7 @@ async fn no_lease_is_withdrawn_before_the_commit_of_the_end() {
 #[tokio::test]
 async fn no_command_is_taken_while_too_many_answers_wait_for_the_store() {
     let fixture = Fixture::new().await;
-    let busy = fixture.database.write(Rows::All).await.unwrap();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
     let submitted = fixture.submit(1, true);
     fixture.waits_for_store().await;
     // The transaction on its way has the first answer. These answers wait for the next one.
@@ -487,8 +533,10 @@ async fn a_view_of_the_pools_is_made_once_in_an_interval() {
 async fn few_reports_wait_for_the_dispatcher_however_many_workers_report() {
     let (directory, time) = (tempfile::tempdir().unwrap(), ManualClock::at(1_700_000_000_000_000));
     let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
     // The dispatcher does not run yet.
-    let (dispatcher, running) = Dispatcher::start(parts(&directory, &time, &database).await).await.unwrap();
+    let started = Dispatcher::start(parts(&Store::new(database), &keystore, &time)).await;
+    let (dispatcher, running) = started.unwrap();
     for _ in 0..2 {
         let attach = |number: u64| {
             let dispatcher = dispatcher.clone();
@@ -505,6 +553,63 @@ async fn few_reports_wait_for_the_dispatcher_however_many_workers_report() {
     let (_, stream) = timeout(STEP_TIMEOUT, dispatcher.attach(report(WORKER))).await.expect("a turn").unwrap();
     timeout(STEP_TIMEOUT, dispatcher.report(stream, report(WORKER))).await.expect("a turn").unwrap();
     assert_eq!(dispatcher.reports.held(), 0);
+}
+
+#[tokio::test]
+async fn other_jobs_go_on_while_the_work_of_one_is_read() {
+    let mut fixture = Fixture::new().await;
+    let busy = fixture.hold_readers().await;
+    let job = fixture.large_job(1);
+    let inputs = job.inputs.clone();
+    fixture.send(job, true).await.unwrap().unwrap();
+    let second = timeout(STEP_TIMEOUT, fixture.submit(2, true)).await.expect("the dispatcher waits for nothing");
+    let mut second = second.unwrap().unwrap();
+    fixture.wished(&[2]).await;
+    assert!(fixture.commit(2).await.unwrap().unwrap());
+    succeeded(&mut second).await;
+    drop(busy);
+    fixture.wished(&[1]).await;
+    let wish = fixture.wishes.borrow().clone().expect("leases");
+    let leased = &wish[&(JobId(1), 1)];
+    assert!(leased.work.inputs[0].bytes == inputs[0].bytes && leased.work.inputs.len() == 1);
+    assert_eq!(leased.work.key_parts, [Digest { blake3: [1; 32], size_bytes: 1 }]);
+}
+
+/// A worker drops a job that is not in its assignment. A worker that comes back after a restart
+/// would lose its jobs if it got an assignment before their work was read.
+#[tokio::test]
+async fn the_first_assignment_of_a_worker_waits_for_all_work() {
+    let mut fixture = Fixture::new().await;
+    fixture.send(fixture.large_job(1), true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.restart().await;
+    let busy = fixture.hold_readers().await;
+    let (mut wishes, _) = fixture.dispatcher.attach(report(WORKER)).await.unwrap();
+    fixture.settles().await;
+    assert!(wishes.borrow().is_none());
+    drop(busy);
+    let first = timeout(STEP_TIMEOUT, wishes.wait_for(Option::is_some)).await.expect("in time").unwrap().clone();
+    assert_eq!(first.expect("leases").keys().collect::<Vec<_>>(), [&(JobId(1), 1)]);
+}
+
+/// The job ended after its second request had looked for it in the store, and the dispatcher has
+/// forgotten the job.
+#[tokio::test]
+async fn a_repeated_request_gets_the_result_of_a_job_that_has_just_ended() {
+    let mut fixture = Fixture::new().await;
+    let again = [true, false].map(|promised| (promised, fixture.job(1)));
+    let mut first = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    assert!(fixture.commit(1).await.unwrap().unwrap());
+    succeeded(&mut first).await;
+    fixture.dispatcher.settled().await.unwrap();
+    assert!(fixture.dispatcher.watch(TENANT, JobId(1)).await.unwrap().is_none(), "only the store knows the job");
+    for (promised, job) in again {
+        let answer = timeout(STEP_TIMEOUT, fixture.send(job, promised)).await.expect("in time").unwrap();
+        let found = answer.unwrap();
+        let view = found.borrow();
+        assert_eq!((view.meta.id, view.end.as_ref().expect("an end").outputs.len()), (JobId(1), 1));
+    }
 }
 
 /// Waits until the watch of a job that could not be stored has ended.

@@ -1,0 +1,166 @@
+//! Reads the work of jobs from the store, beside the dispatcher's decisions.
+//!
+//! Work is not in memory while too much of it waits (`WORK_BYTES_MAX`), and after a restart. The
+//! dispatcher does not wait for a read. Otherwise a tenant with much waiting work would delay the
+//! jobs of all others. A worker gets the lease of a job after the job's work was read.
+
+use std::{collections::HashMap, sync::Arc};
+
+use cloakwork_keystore::{Keystore, TenantId};
+use cloakwork_params::AnySet;
+use cloakwork_scheduler::{self as scheduler, Event, JobId, Retry, WorkerId};
+use cloakwork_share::FairShare;
+use tokio::task::JoinSet;
+
+use super::{actor::Actor, live::Work};
+use crate::{
+    database,
+    error::{ApiError, PROGRAM_NOT_FOUND},
+    jobs::{JobMeta, id},
+    store::Store,
+};
+
+/// Reads of work for attempts at jobs.
+pub(super) struct Loads {
+    store: Store,
+    keystore: Keystore,
+    /// Tenants take turns.
+    turns: Arc<FairShare<Arc<str>>>,
+    tasks: JoinSet<Loaded>,
+    /// Reads by job and epoch, until the work is handed out or the attempt is over.
+    reads: HashMap<(JobId, u64), Read>,
+}
+
+/// State of a read.
+enum Read {
+    /// The store has not answered.
+    Begun,
+    /// The work waits for the worker's next assignment.
+    Done(Arc<Work>),
+    /// The store is unavailable, which is not the job's fault. The lease runs out, which leaves the
+    /// store time to recover.
+    Failed,
+}
+
+/// The result of a read.
+pub(super) struct Loaded {
+    worker: WorkerId,
+    job: JobId,
+    epoch: u64,
+    work: Result<Work, ApiError>,
+}
+
+/// Maximum number of jobs whose work is read at a time. The server has few connections of its own,
+/// and callers wait for them too.
+const LOADS_MAX: u64 = 1;
+
+impl Loads {
+    pub(super) fn new(store: Store, keystore: Keystore) -> Self {
+        let turns = FairShare::new(LOADS_MAX, LOADS_MAX);
+        Self { store, keystore, turns, tasks: JoinSet::new(), reads: HashMap::new() }
+    }
+
+    /// Begins a read for an attempt of `worker`, unless there is one. Returns whether the work is
+    /// still on its way.
+    pub(super) fn begin(&mut self, worker: WorkerId, epoch: u64, meta: &Arc<JobMeta>) -> bool {
+        let (job, meta) = (meta.id, meta.clone());
+        if let Some(read) = self.reads.get(&(job, epoch)) {
+            return matches!(read, Read::Begun);
+        }
+        self.reads.insert((job, epoch), Read::Begun);
+        let (store, keystore, turns) = (self.store.clone(), self.keystore.clone(), self.turns.clone());
+        self.tasks.spawn(async move {
+            let _turn = turns.take(&meta.tenant, 1).await;
+            Loaded { worker, job, epoch, work: read(&store, &keystore, &meta).await }
+        });
+        true
+    }
+
+    /// Takes the work for an attempt, if it was read.
+    pub(super) fn take(&mut self, job: JobId, epoch: u64) -> Option<Arc<Work>> {
+        let attempt = (job, epoch);
+        let work = match self.reads.get(&attempt)? {
+            Read::Done(work) => work.clone(),
+            Read::Begun | Read::Failed => return None,
+        };
+        self.reads.remove(&attempt);
+        Some(work)
+    }
+
+    /// Forgets an attempt that is over.
+    pub(super) fn forget(&mut self, job: JobId, epoch: u64) {
+        self.reads.remove(&(job, epoch));
+    }
+
+    /// Forgets all attempts. Results of earlier reads are ignored.
+    pub(super) fn forget_all(&mut self) {
+        self.reads.clear();
+    }
+
+    /// Waits for the next result. Returns `None` if the read panicked. The lease then runs out.
+    pub(super) async fn next(&mut self) -> Option<Loaded> {
+        match self.tasks.join_next().await {
+            Some(loaded) => loaded.inspect_err(|error| tracing::error!(%error, "the work of a job was not read")).ok(),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A result that has come already.
+    pub(super) fn try_next(&mut self) -> Option<Loaded> {
+        self.tasks.try_join_next()?.ok()
+    }
+}
+
+impl Actor {
+    /// Begins to read all work of these attempts that is not in memory. Returns whether any work is
+    /// still on its way.
+    pub(super) fn load_all(&mut self, worker: WorkerId, attempts: &[(JobId, u64)]) -> bool {
+        let mut loading = false;
+        for (job, epoch) in attempts {
+            if let Some(live) = self.jobs.get(job).filter(|live| live.work.is_none()) {
+                loading |= self.loads.begin(worker, *epoch, &live.meta);
+            }
+        }
+        loading
+    }
+
+    /// Takes the result of a read. The next assignment hands out the lease. If a part of the work is
+    /// gone, the job ends.
+    pub(super) fn loaded(&mut self, loaded: Loaded) {
+        let Loaded { worker, job, epoch, work } = loaded;
+        let read = self.loads.reads.get_mut(&(job, epoch)).filter(|read| matches!(read, Read::Begun));
+        // The attempt may be over meanwhile.
+        let Some(read) = read else { return };
+        // The worker's assignment is made again.
+        self.withheld.insert(worker);
+        match work {
+            Ok(work) => *read = Read::Done(Arc::new(work)),
+            Err(error) => {
+                tracing::warn!(%error, job = %id::to_text(job), "a job cannot be handed out");
+                *read = Read::Failed;
+                if error.reason().grpc != tonic::Code::Unavailable {
+                    let reason = error.reason().code.into();
+                    let outcome = scheduler::Outcome::Failed { retry: Retry::Never, reason };
+                    self.step(Event::Committed { worker, job, epoch, outcome });
+                }
+            }
+        }
+    }
+}
+
+/// Reads the program, inputs and key parts of a job.
+async fn read(store: &Store, keystore: &Keystore, meta: &JobMeta) -> Result<Work, ApiError> {
+    let inputs = store.inputs(meta.id).await.map_err(database::failed)?;
+    let program = store.program(&meta.tenant, meta.program).await.map_err(database::failed)?;
+    let program = program.ok_or_else(|| PROGRAM_NOT_FOUND.error("the job's program is gone"))?;
+    // The key may have been deleted after the job was accepted. A purge has not happened: the job
+    // protects the key.
+    let (key_parts, companion_parts) = match meta.set {
+        AnySet::Tfhe(set) => {
+            let key = keystore.key(&TenantId::new(&meta.tenant)?, meta.key_id).await?;
+            (key.parts_for(set)?, key.companion_parts_for(set))
+        }
+        AnySet::Ckks(_) => (store.key_parts(meta.id).await.map_err(database::failed)?, Vec::new()),
+    };
+    Ok(Work { program, inputs: inputs.into(), key_parts, companion_parts })
+}
