@@ -36,7 +36,7 @@ pub const FIXED: &[Fixed] = &[
     ),
     row(
         "WORK_BYTES_MAX",
-        "server/src/dispatch/actor.rs",
+        "server/src/dispatch/live.rs",
         "256 << 20",
         "Bytes of waiting jobs' programs and inputs that are kept in memory. The rest is read from the database",
     ),
@@ -70,6 +70,18 @@ pub const FIXED: &[Fixed] = &[
         "server/src/edge/admission.rs",
         "2",
         "Open streams of workers, for each worker of the limit `workers`. A worker may attach again before the server notices the end of its last stream",
+    ),
+    row(
+        "TENANT_WORK_BYTES_MAX",
+        "server/src/dispatch/live.rs",
+        "64 << 20",
+        "Bytes of one tenant's programs and inputs that are kept in memory while jobs wait",
+    ),
+    row(
+        "LOADS_MAX",
+        "server/src/dispatch/loads.rs",
+        "1",
+        "Jobs whose programs and inputs the dispatcher reads from the database at a time. Tenants take turns",
     ),
     row("LEASES_MAX", "server/src/services/worker/report.rs", "8192", "Leases in one report of a worker"),
     row("SETS_MAX", "server/src/services/worker/report.rs", "256", "Parameter sets in one report of a worker"),
@@ -235,6 +247,12 @@ pub const FIXED: &[Fixed] = &[
         "Duration::from_secs(30)",
         "Wait for a free connection that reads the database",
     ),
+    row(
+        "SERVER_READERS",
+        "base/storage/src/readers.rs",
+        "2",
+        "Connections that read the database for the server itself, beside those of tenants (`database_readers`)",
+    ),
     row("PREPARED_MAX", "base/storage/src/sqlite/script.rs", "8", "Statements of a batch that is kept prepared"),
     row(
         "SILENT",
@@ -243,6 +261,8 @@ pub const FIXED: &[Fixed] = &[
         "Time without progress after which an upload may be removed to free its place for another",
     ),
     row("ROWS", "keystore/src/sweep.rs", "256", "Rows that one transaction of the key store's sweep removes"),
+    row("LISTED", "keystore/src/catalogue/blobs.rs", "64", "Digests that one statement of FindMissing looks up"),
+    row("KEPT_MAX", "keystore/src/upload.rs", "1024", "Blobs that one transaction of FindMissing marks as used"),
     row("DELETING_MAX", "keystore/src/lookup.rs", "256", "Deleted keys that one round of the sweep processes"),
     row(
         "PIECES",

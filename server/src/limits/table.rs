@@ -112,7 +112,7 @@ limits! {
         "Chunks of more than 1 MiB are not faster";
     find_missing = 1000, count 1 => 100_000,
         "Maximum number of digests in one FindMissing",
-        "One query of the database";
+        "Sixteen short queries of the database";
     page_size = 100, count 1 => 10_000,
         "Maximum number of entries on a page of a listing. Requests for larger pages are reduced to this",
         "A page of keys with all their parts stays below 4 MiB, which clients accept. Other pages stay below 1 MiB";
@@ -232,7 +232,7 @@ limits! {
         "A client with an expired token tries less often, and guessing a token needs far more tries";
     token_lookups = 2, count 1 => 64,
         "Maximum number of concurrent lookups of unknown tokens in the database",
-        "Fewer than `database_readers`, so that guesses leave database connections to the tenants";
+        "Lookups use connections of the server itself, so guesses take none from the tenants";
     token_lookups_waiting = 64, count 0 => 65_536,
         "Maximum number of calls with unknown tokens that wait for a lookup",
         "A short queue. Calls beyond it are refused with a retry delay";
@@ -243,7 +243,7 @@ limits! {
         "Time for which a valid token is cached. A revocation takes effect after at most this time",
         "One query every two seconds for each token in use costs little";
     database_readers = 4, count 1 => 64,
-        "Number of connections that read the database, beside the single connection that writes",
+        "Number of connections that read the database for tenants, beside the single connection that writes. One tenant uses at most all but one of them",
         "Readers do not wait for the writer, and four concurrent readers are sufficient";
     drain_ms = 30_000, ms 0 => 3_600_000,
         "Grace period of a graceful shutdown, from the stop signal to the end of the process. Jobs that have not ended continue in the next process",
