@@ -22,12 +22,13 @@ use cloakwork_params::{
 };
 use cloakwork_share::FairShare;
 use cloakwork_storage::{Asker, Database, Reader, Rows, Write};
-use tokio::sync::{Mutex, MutexGuard, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::{
     Digest, Error, Limits, Pin, StoreOptions, TenantId, UploadId,
     abort::Abort,
     catalogue::{Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
+    changing::{Change, Changing},
     known_keys::KnownKeys,
     reserve::Reserved,
     staging::Staging,
@@ -96,9 +97,8 @@ struct Inner {
     receiving: Arc<FairShare<TenantId>>,
     /// Bounds the number of aborted commits that are cleared away at once.
     clearing: Arc<Semaphore>,
-    /// Locks that are held while a blob's bytes and its row change together. The first byte of a
-    /// blob's hash selects the lock.
-    changing: Vec<Mutex<()>>,
+    /// Locks that are held while a blob's bytes and its row change together.
+    changing: Changing,
     largest_blob: u64,
     puts: AtomicU64,
     known_keys: KnownKeys,
@@ -118,7 +118,7 @@ impl Keystore {
             reserved: Reserved::default(),
             receiving: FairShare::new(limits.writers_total.into(), limits.writers_per_tenant.into()),
             clearing: Arc::new(Semaphore::new(CLEARING)),
-            changing: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
+            changing: Changing::default(),
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
             puts: AtomicU64::new(0),
             known_keys: KnownKeys::default(),
@@ -176,7 +176,7 @@ impl Keystore {
         let changing = tokio::select! {
             biased;
             () = abort.fired() => return Err(aborted()),
-            changing = self.changing(digest) => changing,
+            changing = self.changing(tenant, digest) => changing,
         };
         let left = self.store().commit(staged, &name, abort).await?;
         let recorded = match abort.has_fired() {
@@ -258,7 +258,7 @@ impl Keystore {
     /// meanwhile.
     pub(crate) async fn remove_bytes(&self, asker: Asker<'_>, blobs: &[(TenantId, Digest)]) -> Result<(), Error> {
         for (tenant, digest) in blobs {
-            let _changing = self.changing(digest).await;
+            let _changing = self.changing(tenant, digest).await;
             if !blobs::exists(&mut *self.reader(asker).await?, tenant, &digest.blake3).await? {
                 self.store().remove(&object_name(tenant, digest)).await?;
             }
@@ -267,8 +267,8 @@ impl Keystore {
     }
 
     /// Locks the blob against concurrent changes of its bytes and its row.
-    pub(crate) async fn changing(&self, digest: &Digest) -> MutexGuard<'_, ()> {
-        self.inner.changing[usize::from(digest.blake3[0])].lock().await
+    pub(crate) async fn changing(&self, tenant: &TenantId, digest: &Digest) -> Change<'_> {
+        self.inner.changing.lock(tenant, digest).await
     }
 
     pub(crate) fn known_keys(&self) -> &KnownKeys {

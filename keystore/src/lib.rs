@@ -10,6 +10,7 @@
 
 mod abort;
 mod catalogue;
+mod changing;
 mod error;
 mod ids;
 mod keys;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error, UploadId};
 use cloakwork_params::{AnySet, ObjectKind};
 use cloakwork_storage::{Asker, Rows};
+use tokio::time::timeout;
 
 use crate::{
     home::{Home, Kind, other_tenant, read, tenant},
@@ -225,8 +226,28 @@ async fn a_search_for_missing_blobs_lets_other_calls_pass() {
     tokio::task::yield_now().await;
     keystore.blob(&tenant, &stored).await.expect("there");
     assert!(!searching.is_finished(), "the other call waits for all queries of the search");
-    let missing = tokio::time::timeout(STEP_TIMEOUT, searching).await.expect("in time").expect("no panic");
+    let missing = timeout(STEP_TIMEOUT, searching).await.expect("in time").expect("no panic");
     assert_eq!(missing.expect("asked"), unknown);
     busy.commit().await.expect("committed");
     drop(held);
+}
+
+/// The tenants store equal bytes, so their blobs have equal hashes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_does_not_wait_for_another_tenants_commit() {
+    /// Less than the time after which the client repeats a request to the bucket.
+    const DEADLINE: Duration = Duration::from_secs(20);
+    let home = Home::s3().await;
+    let keystore = home.open().await;
+    let bytes = list(50, 1);
+    home.gate().close(&["PutObject"]);
+    let puts = [tenant(), other_tenant()].map(|tenant| {
+        let (keystore, bytes) = (keystore.clone(), bytes.clone());
+        tokio::spawn(async move { keystore.put(&tenant, bytes, None).await })
+    });
+    timeout(DEADLINE, home.gate().reached("PutObject", 2)).await.expect("both blobs are on their way");
+    home.gate().open();
+    for put in puts {
+        timeout(DEADLINE, put).await.expect("it ends").expect("no panic").expect("stored");
+    }
 }
