@@ -6,7 +6,8 @@ use std::time::Duration;
 /// keystore supplies the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of bytes of one upload that are received and not yet written.
+    /// Maximum number of bytes of one upload that are received and not yet written. A slice of a
+    /// larger buffer counts with its whole buffer.
     pub window_bytes: u32,
     /// Maximum number of open uploads of one tenant.
     pub uploads_per_tenant: u32,

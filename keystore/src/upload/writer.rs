@@ -38,7 +38,7 @@ enum State {
 struct Link {
     sender: mpsc::Sender<Message>,
     window: Arc<Semaphore>,
-    piece_bytes: usize,
+    window_bytes: u32,
     task: JoinHandle<Result<Ended, Error>>,
 }
 
@@ -57,7 +57,7 @@ impl UploadWriter {
         presence: Presence,
         share: Option<Share<TenantId>>,
     ) -> Self {
-        let window_bytes = keystore.limits().window_bytes.max(1) as usize;
+        let window_bytes = keystore.limits().window_bytes.max(1);
         let (sender, inbox) = mpsc::channel(PIECES);
         presence.attach(sender.downgrade());
         let abort = presence.abort().clone();
@@ -76,9 +76,8 @@ impl UploadWriter {
             drop((turn, share));
             ended
         });
-        let window = Arc::new(Semaphore::new(window_bytes));
-        let piece_bytes = window_bytes.min(PIECE_BYTES);
-        Self { state: State::Receiving(Link { sender, window, piece_bytes, task }) }
+        let window = Arc::new(Semaphore::new(window_bytes as usize));
+        Self { state: State::Receiving(Link { sender, window, window_bytes, task }) }
     }
 
     pub(super) fn done(blob: BlobInfo) -> Self {
@@ -87,17 +86,29 @@ impl UploadWriter {
 
     /// Takes the next bytes, and waits while the window is full. An error may concern bytes of an
     /// earlier call.
-    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
+        self.write_slice(bytes, 0).await
+    }
+
+    /// Like [`UploadWriter::write`], for bytes that are a slice of a larger buffer of
+    /// `buffer_bytes` bytes. The slice keeps the whole buffer in memory, so the buffer counts in
+    /// the window. Otherwise a few bytes of each large message would take far more memory than the
+    /// window allows.
+    pub async fn write_slice(&mut self, mut bytes: Bytes, buffer_bytes: u64) -> Result<(), Error> {
+        let rest_of_buffer_bytes = buffer_bytes.saturating_sub(bytes.len() as u64);
         while !bytes.is_empty() {
             let link = match &mut self.state {
                 State::Receiving(link) => link,
                 State::Done(_) => return Ok(()),
                 State::Failed(error) => return Err(error.clone()),
             };
-            let piece = bytes.split_to(bytes.len().min(link.piece_bytes));
-            // The cast is exact, because a window has at most 2^32 - 1 bytes.
-            let size = piece.len() as u32;
-            let place = link.window.clone().acquire_many_owned(size).await.map_err(Error::failed)?;
+            let piece = bytes.split_to(bytes.len().min(PIECE_BYTES).min(link.window_bytes as usize));
+            // The last piece keeps the buffer for longest, so the rest of the buffer counts there.
+            let rest_bytes = if bytes.is_empty() { rest_of_buffer_bytes } else { 0 };
+            let counted_bytes = rest_bytes.saturating_add(piece.len() as u64);
+            // A buffer that exceeds the window waits until it has the window to itself.
+            let counted_bytes = u32::try_from(counted_bytes).unwrap_or(u32::MAX).min(link.window_bytes);
+            let place = link.window.clone().acquire_many_owned(counted_bytes).await.map_err(Error::failed)?;
             if link.sender.send(Message::Data(piece, place)).await.is_err() {
                 return Err(self.ended().await);
             }
@@ -196,3 +207,53 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// Number of pieces in the window if they are too small to fill it.
 const PIECES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const WINDOW_BYTES: u32 = 100;
+
+    /// A writer whose pieces wait in the returned inbox, as if its thread were busy.
+    fn stalled() -> (UploadWriter, mpsc::Receiver<Message>) {
+        let (sender, inbox) = mpsc::channel(PIECES);
+        let window = Arc::new(Semaphore::new(WINDOW_BYTES as usize));
+        let task = tokio::spawn(std::future::pending());
+        (UploadWriter { state: State::Receiving(Link { sender, window, window_bytes: WINDOW_BYTES, task }) }, inbox)
+    }
+
+    fn piece(inbox: &mut mpsc::Receiver<Message>) -> usize {
+        match inbox.try_recv() {
+            Ok(Message::Data(bytes, _)) => bytes.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slice_counts_in_the_window_with_its_whole_buffer() {
+        for (buffer_bytes, more_fit) in [(0, true), (1, true), (99, true), (100, false), (u64::MAX, false)] {
+            let (mut writer, mut inbox) = stalled();
+            writer.write_slice(Bytes::from_static(b"x"), buffer_bytes).await.expect("the window is empty");
+            let next = writer.write(Bytes::from_static(b"y")).now_or_never();
+            assert_eq!(next.is_some(), more_fit, "{buffer_bytes}");
+            // The buffer leaves the window with its piece.
+            assert_eq!(piece(&mut inbox), 1);
+            writer.write(Bytes::from_static(b"z")).now_or_never().expect("there is room").expect("handed over");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_piece_of_a_slice_keeps_its_buffer_in_the_window() {
+        let (mut writer, mut inbox) = stalled();
+        // Cut into two pieces, of 100 and 20 bytes.
+        let mut write = Box::pin(writer.write_slice(Bytes::from_static(&[7; 120]), 200));
+        assert!((&mut write).now_or_never().is_none(), "the first piece fills the window");
+        assert_eq!(piece(&mut inbox), 100);
+        write.now_or_never().expect("there is room").expect("handed over");
+        assert!(writer.write(Bytes::from_static(b"x")).now_or_never().is_none(), "20 bytes, and 80 of the buffer");
+        assert_eq!(piece(&mut inbox), 20);
+        writer.write(Bytes::from_static(b"x")).now_or_never().expect("there is room").expect("handed over");
+    }
+}
