@@ -19,7 +19,6 @@ use inputs::Wanted;
 
 use crate::{
     caller::Caller,
-    database,
     dispatch::{Admitted, Dispatcher},
     error::{
         ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, KEY_INCOMPLETE, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE,
@@ -126,9 +125,8 @@ impl Admission {
             Some(job_spec::Program::ProgramInline(bytes)) => self.compiler.receive(caller.tenant.as_str(), bytes).await,
             Some(job_spec::Program::ProgramName(name)) => {
                 let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
-                let bytes = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
-                let bytes = bytes.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-                self.compiler.registered(caller.tenant.as_str(), &bytes).await
+                let program = self.compiler.stored(&self.store, caller.tenant.as_str(), id).await?;
+                program.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))
             }
             None => Err(FIELD_MISSING.error("the job has no program").field("spec.program", "missing")),
         }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    future::ready,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::available_parallelism,
 };
@@ -20,8 +21,10 @@ use super::{
     queue::{Bound, CHEAP_BOOTSTRAPS, Place, Queue},
 };
 use crate::{
-    error::{ApiError, INTERNAL, PROGRAM_INVALID, REQUEST_TOO_LARGE},
+    database,
+    error::{ApiError, INTERNAL, PROGRAM_INVALID, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE},
     limits::Limits,
+    store::Store,
 };
 
 /// Compiles programs and remembers the latest outcomes. Clones share the state.
@@ -95,27 +98,49 @@ impl Compiler {
         if bytes.len() as u64 > max {
             return Err(REQUEST_TOO_LARGE.error(format!("a program of {} bytes: at most {max}", bytes.len())));
         }
-        self.get(tenant, bytes, Bound::Tenant).await
+        self.get(tenant, id_of(bytes), Bound::Tenant, ready(Ok(bytes.clone()))).await
     }
 
-    /// Checks a program that a tenant has registered.
-    pub async fn registered(&self, tenant: &str, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
-        self.get(tenant, bytes, Bound::Tenant).await
+    /// Checks a program that a tenant has in the store, or returns none if the tenant has no such
+    /// program.
+    ///
+    /// The bytes are read only for the call that has the program compiled. Calls that each read
+    /// them, and then wait for one result, would hold far more bytes than they have sent.
+    pub async fn stored(&self, store: &Store, tenant: &str, id: ProgramId) -> Result<Option<Arc<Compiled>>, ApiError> {
+        if store.is_registered(tenant, id).await.map_err(database::failed)?.is_none() {
+            return Ok(None);
+        }
+        let read = async {
+            let bytes = store.program(tenant, id).await.map_err(database::failed)?;
+            let bytes = bytes.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("program {id} is not registered")))?;
+            // All tenants share the outcome by this id, so no other bytes may pass for the program.
+            match id_of(&bytes) == id {
+                true => Ok(bytes),
+                false => Err(INTERNAL.error(format!("the stored bytes of program {id} are damaged"))),
+            }
+        };
+        self.get(tenant, id, Bound::Tenant, read).await.map(Some)
     }
 
     /// Checks the program of an acknowledged job. The program may wait, but load never causes a
     /// refusal.
     pub async fn of_job(&self, tenant: &str, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
-        self.get(tenant, bytes, Bound::None).await
+        self.get(tenant, id_of(bytes), Bound::None, ready(Ok(bytes.clone()))).await
     }
 
-    async fn get(&self, tenant: &str, bytes: &Bytes, bound: Bound) -> Outcome {
-        let id = ProgramId(*blake3::hash(bytes).as_bytes());
+    async fn get(
+        &self,
+        tenant: &str,
+        id: ProgramId,
+        bound: Bound,
+        bytes: impl Future<Output = Result<Bytes, ApiError>>,
+    ) -> Outcome {
         if let Some(outcome) = self.0.known.get(id) {
             return outcome;
         }
         let flight = self.flight(tenant, id);
-        flight.cell.get_or_try_init(|| self.compile(tenant, id, bytes, bound)).await?.clone()
+        let compile = || async move { self.compile(tenant, id, &bytes.await?, bound).await };
+        flight.cell.get_or_try_init(compile).await?.clone()
     }
 
     /// The outcome for some bytes. An error means that the outcome is unknown: the call was
@@ -128,11 +153,11 @@ impl Compiler {
             // bytes.
             match self.cost(bytes) {
                 Ok(cost) => cost,
-                Err(error) => return Ok(self.found(id, Err(error), bytes)),
+                Err(error) => return Ok(self.found(id, Err(error))),
             }
         };
-        let (this, bytes) = (self.clone(), bytes.clone());
-        self.run(tenant, cost, bound, move |place| this.compile_now(id, &bytes, place)).await?
+        let this = self.clone();
+        self.run(tenant, bytes, cost, bound, move |bytes, place| this.compile_now(id, bytes, place)).await?
     }
 
     /// The cost of compiling some bytes.
@@ -145,46 +170,46 @@ impl Compiler {
     }
 
     /// Compiles a program in its turn. The whole cost is charged before the work that takes time.
-    fn compile_now(&self, id: ProgramId, bytes: &Bytes, place: &mut Place) -> Result<Outcome, ApiError> {
+    fn compile_now(&self, id: ProgramId, bytes: Bytes, place: &mut Place) -> Result<Outcome, ApiError> {
         // Meanwhile another tenant, or an earlier call of this tenant that was cancelled, may have
         // compiled the program.
         if let Some(outcome) = self.0.known.get(id) {
             return Ok(outcome);
         }
-        if let Ok(AnySet::Ckks(_)) = AnyProgram::set_of(bytes) {
-            place.raise(cost_of_planning(bytes))?;
+        if let Ok(AnySet::Ckks(_)) = AnyProgram::set_of(&bytes) {
+            place.raise(cost_of_planning(&bytes))?;
         }
-        let family = match (self.0.steps.decode)(bytes) {
+        let family = match (self.0.steps.decode)(&bytes) {
             Ok(AnyProgram::Blocks(program)) => {
-                place.raise(cost_of_pricing(bytes, &program))?;
+                place.raise(cost_of_pricing(&bytes, &program))?;
                 Ok(Family::Blocks((self.0.steps.price)(&program)))
             }
             Ok(AnyProgram::Vectors(program)) => Ok(Family::Vectors(program.outline().clone())),
             Err(error) => Err(error),
         };
-        Ok(self.found(id, family, bytes))
+        Ok(self.found(id, family.map(|family| Compiled { id, bytes, family })))
     }
 
     /// Remembers the outcome, also for callers that have gone, because they may come again.
-    fn found(&self, id: ProgramId, family: Result<Family, ProgramError>, bytes: &Bytes) -> Outcome {
-        let outcome = match family {
-            // A copy, because the bytes may be a slice of a much larger request.
-            Ok(family) => Ok(Arc::new(Compiled { id, bytes: Bytes::copy_from_slice(bytes), family })),
-            Err(error) => Err(PROGRAM_INVALID.error(error.to_string())),
-        };
+    fn found(&self, id: ProgramId, compiled: Result<Compiled, ProgramError>) -> Outcome {
+        let outcome = compiled.map(Arc::new).map_err(|error| PROGRAM_INVALID.error(error.to_string()));
         self.0.known.insert(id, outcome.clone());
         outcome
     }
 
-    /// Runs work that takes time, in the tenant's turn.
+    /// Runs work on some bytes that takes time, in the tenant's turn.
     async fn run<T: Send + 'static>(
         &self,
         tenant: &str,
+        bytes: &Bytes,
         cost: u64,
         bound: Bound,
-        work: impl FnOnce(&mut Place) -> T + Send + 'static,
+        work: impl FnOnce(Bytes, &mut Place) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let mut place = self.0.queue.take(tenant, cost, bound).await?;
+        // A copy, because the bytes may be a slice of a much larger request. The work may outlive
+        // the request, and the cache keeps the bytes.
+        let bytes = Bytes::copy_from_slice(bytes);
         let (done, result) = oneshot::channel();
         spawn_blocking(move || {
             // If the caller has gone, work that has not begun is skipped. Work that has begun keeps
@@ -192,7 +217,7 @@ impl Compiler {
             if done.is_closed() {
                 return;
             }
-            let result = work(&mut place);
+            let result = work(bytes, &mut place);
             // The place is released before the result is sent. Otherwise this program could cause a
             // refusal of the caller's next program.
             drop(place);
@@ -214,6 +239,10 @@ impl Shared {
     fn flights(&self) -> MutexGuard<'_, HashMap<FlightKey, Awaited>> {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn id_of(bytes: &[u8]) -> ProgramId {
+    ProgramId(*blake3::hash(bytes).as_bytes())
 }
 
 fn cost_of_bytes(bytes: &Bytes) -> u64 {

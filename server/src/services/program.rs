@@ -71,11 +71,10 @@ impl ProgramService for Programs {
         let caller = Caller::of(&request)?;
         let name = &request.get_ref().name;
         let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
-        let program = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
-        let program = program.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-        let report =
-            Some(self.report(&caller.tenant, &*self.compiler.registered(caller.tenant.as_str(), &program).await?));
-        Ok(Response::new(GetProgramResponse { program, report }))
+        let compiled = self.compiler.stored(&self.store, caller.tenant.as_str(), id).await?;
+        let compiled = compiled.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
+        let report = Some(self.report(&caller.tenant, &compiled));
+        Ok(Response::new(GetProgramResponse { program: compiled.bytes.clone(), report }))
     }
 
     async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {

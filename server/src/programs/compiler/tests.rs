@@ -10,10 +10,11 @@ use cloakwork_circuit::wire::{
     self,
     operation::{Bootstrap, Kind, bootstrap::Size},
 };
+use cloakwork_storage::{Database, Rows};
 use prost::Message as _;
 
 use super::*;
-use crate::error::OVERLOADED;
+use crate::{database::SCHEMAS, error::OVERLOADED};
 
 const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
@@ -153,6 +154,68 @@ async fn a_program_of_a_gone_caller_is_remembered_if_its_compile_had_begun() {
     held.go_on.send(()).unwrap();
     soon(held.compiler.receive("a", &expensive("begun"))).await.unwrap();
     assert_eq!(held.priced.load(SeqCst), 1);
+}
+
+/// If the work kept the request, requests of callers that have gone would take memory without a
+/// limit.
+#[tokio::test]
+async fn work_that_has_begun_keeps_the_program_and_not_the_request() {
+    struct Request {
+        bytes: Bytes,
+        _in_memory: Arc<()>,
+    }
+    impl AsRef<[u8]> for Request {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    let mut held = held(Limits::default());
+    let in_memory = Arc::new(());
+    let request = Request { bytes: expensive("x"), _in_memory: in_memory.clone() };
+    let call = spawned(&held.compiler, "a", Bytes::from_owner(request));
+    soon(held.began.recv()).await.unwrap();
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    assert_eq!(Arc::strong_count(&in_memory), 1, "the work has not ended, and the request is gone");
+    held.go_on.send(()).unwrap();
+}
+
+#[tokio::test]
+async fn the_bytes_of_a_stored_program_are_read_once_for_all_calls() {
+    const CALLS: usize = 5;
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    let (store, bytes) = (Store::new(database.clone()), expensive("x"));
+    let (id, mut held) = (id_of(&bytes), held(Limits::default()));
+    assert!(held.compiler.stored(&store, "a", id).await.unwrap().is_none());
+    store.put_program("a", id, &bytes, 0).await.unwrap();
+    assert!(held.compiler.stored(&store, "b", id).await.unwrap().is_none(), "the program of another tenant");
+    let call = || {
+        let (compiler, store) = (held.compiler.clone(), store.clone());
+        tokio::spawn(async move { compiler.stored(&store, "a", id).await })
+    };
+    let mut calls = vec![call()];
+    soon(held.began.recv()).await.unwrap();
+    // From here on, a call that reads the bytes fails.
+    let mut write = database.write(Rows::All).await.unwrap();
+    write.script("UPDATE programs SET bytes = X'00'".to_owned()).await.unwrap();
+    write.commit().await.unwrap();
+    calls.extend((1..CALLS).map(|_| call()));
+    let waiting = || held.compiler.0.flights().values().map(|awaited| awaited.calls).sum::<usize>();
+    let all_wait = async {
+        while waiting() < CALLS {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(all_wait).await;
+    held.go_on.send(()).unwrap();
+    for call in calls {
+        let compiled = soon(call).await.unwrap().unwrap().expect("a stored program");
+        assert_eq!(compiled.bytes, bytes);
+    }
+    assert!(held.compiler.stored(&store, "a", id).await.unwrap().is_some(), "the outcome is remembered");
+    let read = Compiler::new(&Limits::default()).stored(&store, "a", id).await;
+    assert_eq!(read.unwrap_err().reason(), INTERNAL, "other bytes do not pass for the program");
 }
 
 #[tokio::test]
