@@ -110,7 +110,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
 
 /// Opens the server's database in a data directory. Missing directories and databases are created
 /// with access for the server's user only. A directory that other users may write to is refused.
-pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Database, RunError> {
+async fn open_database(directory: &Path, readers: u64) -> Result<Database, RunError> {
     private::open_directory(directory, backend::DIRECTORIES)?;
     check_catalogue(directory).await?;
     let path = directory.join(database::FILE);
@@ -119,20 +119,41 @@ pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Data
     opened.map_err(|source| RunError::Database { path, source })
 }
 
-/// Refuses a data directory that a server of an earlier version uses. Opening the database would
-/// rename columns, and the statements of that server would fail from then on.
-pub(crate) async fn check_no_earlier_server(directory: &Path) -> Result<(), RunError> {
+/// Opens the database for a command, which may run beside a server of this version.
+pub(crate) async fn open_database_for_command(directory: &Path) -> Result<Database, RunError> {
+    unless_an_earlier_server_runs(directory, async || open_database(directory, 1).await).await
+}
+
+/// Opens a database, unless a server of an earlier version may be using it. Opening the database
+/// would rename columns, and the statements of that server would fail from then on.
+///
+/// If no server runs, the directory stays locked until the database is open. Otherwise a server of
+/// an earlier version could start between the check and the change.
+async fn unless_an_earlier_server_runs<T>(
+    directory: &Path,
+    open: impl AsyncFnOnce() -> Result<T, RunError>,
+) -> Result<T, RunError> {
+    let begun = Instant::now();
+    let _lock = loop {
+        let lock = try_lock(directory)?;
+        if lock.is_some() || has_current_version(directory).await? {
+            break lock;
+        }
+        // Another command, or a server of this version, may be about to change the database.
+        if begun.elapsed() >= LOCK_TIMEOUT {
+            return Err(RunError::EarlierServer { path: directory.to_owned() });
+        }
+        sleep(LOCK_INTERVAL).await;
+    };
+    open().await
+}
+
+/// Whether the database exists and is of this version, so that opening it does not change it.
+async fn has_current_version(directory: &Path) -> Result<bool, RunError> {
     let path = directory.join(database::FILE);
     let version = Database::version_of(&path, &database::SCHEMA).await;
     let version = version.map_err(|source| RunError::Database { path, source })?;
-    let is_earlier = version.is_some_and(|version| version < database::SCHEMA.version());
-    // A server locks the file as long as it runs.
-    let file = File::open(directory.join(LOCK_FILE)).ok();
-    let is_in_use = file.is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
-    match is_earlier && is_in_use {
-        true => Err(RunError::EarlierServer { path: directory.to_owned() }),
-        false => Ok(()),
-    }
+    Ok(version.is_some_and(|version| version >= database::SCHEMA.version()))
 }
 
 /// Refuses a directory that a server of an earlier version used, and whose catalogue file is
@@ -171,21 +192,33 @@ const LOCK_FILE: &str = "lock";
 /// and release its lock, and supervisors seldom wait for that before they start the next process.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Time between two attempts to lock a data directory.
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Locks a data directory against other servers. Makes a missing directory.
 async fn lock(directory: &Path) -> Result<File, RunError> {
+    let begun = Instant::now();
+    loop {
+        match try_lock(directory)? {
+            Some(lock) => return Ok(lock),
+            None if begun.elapsed() < LOCK_TIMEOUT => sleep(LOCK_INTERVAL).await,
+            None => return Err(RunError::InUse { path: directory.to_owned() }),
+        }
+    }
+}
+
+/// Locks a data directory, or returns `None` if another process has the lock. Makes a missing
+/// directory.
+fn try_lock(directory: &Path) -> Result<Option<File>, RunError> {
     private::open_directory(directory, backend::DIRECTORIES)?;
     let path = directory.join(LOCK_FILE);
     let failed = |source| DirectoryError::Io { path: path.clone(), source };
     private::close_file(&path).map_err(failed)?;
     let file = private::file_options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_TIMEOUT => sleep(Duration::from_millis(20)).await,
-            Err(TryLockError::WouldBlock) => return Err(RunError::InUse { path: directory.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(failed(source).into()),
-        }
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(source)) => Err(failed(source).into()),
     }
 }
 

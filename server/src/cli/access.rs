@@ -16,7 +16,7 @@ use super::{failed, load, print};
 use crate::{
     auth::{Scopes, StoreError, TokenId, TokenStore},
     jobs::timestamp,
-    run::{check_no_earlier_server, open_database},
+    run::open_database_for_command,
     tenant::Tenant,
 };
 
@@ -184,8 +184,7 @@ impl Place {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let output = runtime.block_on(async {
-            check_no_earlier_server(directory).await.map_err(failed)?;
-            let database = open_database(directory, 1).await.map_err(failed)?;
+            let database = open_database_for_command(directory).await.map_err(failed)?;
             let done = work(TokenStore::new(database.clone(), Clock::system())).await;
             database.close().await;
             done.map_err(failed)

@@ -112,15 +112,38 @@ async fn a_database_from_before_the_first_start_needs_no_catalogue() {
 #[tokio::test]
 async fn no_command_changes_a_database_under_a_server_of_an_earlier_version() {
     let directory = tempfile::tempdir().unwrap();
-    let data = directory.path().join("data");
-    check_no_earlier_server(&data).await.expect("nothing is there");
+    let (data, fresh) = (directory.path().join("data"), directory.path().join("fresh"));
     earlier(&data).await;
-    check_no_earlier_server(&data).await.expect("nobody uses it");
-    let running = lock(&data).await.unwrap();
-    let refused = check_no_earlier_server(&data).await.unwrap_err();
-    assert!(matches!(&refused, RunError::EarlierServer { path } if *path == data), "{refused}");
-    drop(running);
+    for directory in [&data, &fresh] {
+        // A server that has not made its database yet may be of any version.
+        let running = lock(directory).await.unwrap();
+        let refused = open_database_for_command(directory).await.unwrap_err();
+        assert!(matches!(&refused, RunError::EarlierServer { path } if path == directory), "{refused}");
+        drop(running);
+    }
+    let version = Database::version_of(&data.join(FILE), &SCHEMA).await.unwrap();
+    assert_eq!(version, Some(ONE_DATABASE - 1));
+    open_database_for_command(&fresh).await.expect("nothing is there").close().await;
+    open_database_for_command(&data).await.expect("nobody uses it").close().await;
     let server = Server::start(config(&data), Clock::system()).await.unwrap();
-    check_no_earlier_server(&data).await.expect("a server of this version may run");
+    let beside = open_database_for_command(&data).await.expect("a server of this version may run");
+    beside.close().await;
     drop(server);
+}
+
+/// Otherwise a server of an earlier version could start after the check, on a database that the
+/// command then changes.
+#[tokio::test]
+async fn no_server_starts_while_a_command_opens_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    earlier(&data).await;
+    let open = async || {
+        assert!(try_lock(&data)?.is_none(), "a server could start");
+        let database = open_database(&data, 1).await?;
+        assert!(try_lock(&data)?.is_none(), "a server could start");
+        Ok::<_, RunError>(database)
+    };
+    unless_an_earlier_server_runs(&data, open).await.expect("nobody uses it").close().await;
+    assert!(try_lock(&data).unwrap().is_some(), "a server may start now");
 }
