@@ -30,7 +30,7 @@ use crate::{
     metrics::Telemetry,
     programs::Compiler,
     quota::Quota,
-    services::{Blobs, Capabilities, Ciphertexts, Failures, Jobs, Keys, Outputs, Programs, Transfers, Workers},
+    services::{Blobs, Capabilities, Ciphertexts, Failures, Intake, Jobs, Keys, Outputs, Programs, Transfers, Workers},
     store::Store,
     sweep::Sweeper,
     tasks::{Ended, Tasks},
@@ -129,9 +129,11 @@ impl Backend {
         let (clock, limits, compiler) = (|| clock.clone(), || limits.clone(), Compiler::new(limits));
         let message = usize::try_from(self.limits.message_bytes).unwrap_or(usize::MAX);
         macro_rules! sized {
-            ($server:ident, $service:expr) => {
-                $server::new($service).max_decoding_message_size(message).max_encoding_message_size(message)
-            };
+            ($server:ident, $service:expr) => {{
+                let server = $server::new($service);
+                let server = server.max_decoding_message_size(message).max_encoding_message_size(message);
+                Intake::new(server, self.limits.clone())
+            }};
         }
         let quota = Quota::new(store(), limits().tenant_inline_bytes);
         let transfers = Transfers::new(telemetry.clone());

@@ -16,6 +16,11 @@ pub fn parse(digest: Option<&v1::Digest>, field: &'static str) -> Result<Digest,
     Ok(Digest { blake3, size_bytes: digest.size_bytes })
 }
 
+/// Parses a list of digests of a request, and drops the list.
+pub fn parse_all(digests: Vec<v1::Digest>, field: &'static str) -> Result<Vec<Digest>, ApiError> {
+    digests.iter().map(|digest| parse(Some(digest), field)).collect()
+}
+
 /// Converts a digest for a response.
 pub fn to_proto(digest: &Digest) -> v1::Digest {
     v1::Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes }

@@ -11,11 +11,15 @@ use cloakwork_proto::v1::{
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Transfers, transfer::next};
+use super::{
+    Transfers,
+    intake::Arrived,
+    transfer::{hand_on, next},
+};
 use crate::{
     caller::Caller,
     digest,
-    error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, PAGE_TOKEN_INVALID, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
+    error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, PAGE_TOKEN_INVALID, UPLOAD_OFFSET_MISMATCH},
     jobs::timestamp,
     limits::Limits,
     page,
@@ -42,12 +46,8 @@ impl BlobService for Blobs {
         request: Request<FindMissingRequest>,
     ) -> Result<Response<FindMissingResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let asked = &request.get_ref().digests;
-        if asked.len() as u64 > self.limits.find_missing {
-            let message = format!("{} digests: at most {} in one call", asked.len(), self.limits.find_missing);
-            return Err(REQUEST_TOO_LARGE.error(message).into());
-        }
-        let asked = asked.iter().map(|digest| digest::parse(Some(digest), "digests")).collect::<Result<Vec<_>, _>>()?;
+        // The request is dropped here. In memory it is larger than the digests, and the call waits.
+        let asked = digest::parse_all(request.into_inner().digests, "digests")?;
         let missing = self.keystore.find_missing(&caller.tenant, &asked).await.map_err(ApiError::from)?;
         Ok(Response::new(FindMissingResponse { missing: missing.iter().map(digest::to_proto).collect() }))
     }
@@ -69,6 +69,7 @@ impl BlobService for Blobs {
 
     async fn write(&self, request: Request<Streaming<WriteRequest>>) -> Result<Response<WriteResponse>, Status> {
         let caller = Caller::of(&request)?;
+        let mut arrived = Arrived::of(&request);
         let mut messages = request.into_inner();
         let first = messages.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let id = upload_id(&caller, &first.upload)?;
@@ -90,7 +91,7 @@ impl BlobService for Blobs {
             }
             offset += data.len() as u64;
             receiving.bytes(data.len());
-            writer.write(data).await.map_err(ApiError::from)?;
+            hand_on(&mut writer, &mut arrived, data).await.map_err(ApiError::from)?;
             if finish {
                 break true;
             }
@@ -189,3 +190,6 @@ fn position(bytes: &[u8]) -> Result<UploadId, ApiError> {
     let id = std::str::from_utf8(bytes).ok().and_then(|id| UploadId::parse(id).ok());
     id.ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token was not issued for this listing"))
 }
+
+#[cfg(test)]
+mod tests;

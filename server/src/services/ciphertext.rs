@@ -14,7 +14,11 @@ use cloakwork_scheduler::JobId;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Transfers, delivery, transfer::next};
+use super::{
+    Transfers, delivery,
+    intake::Arrived,
+    transfer::{hand_on, next},
+};
 use crate::{
     auth::Scope,
     caller::Caller,
@@ -59,6 +63,7 @@ impl CiphertextService for Ciphertexts {
 
     async fn put(&self, request: Request<Streaming<PutRequest>>) -> Result<Response<PutResponse>, Status> {
         let caller = Caller::of(&request)?;
+        let mut arrived = Arrived::of(&request);
         let mut messages = request.into_inner();
         let first = messages.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let digest = digest::parse(first.digest.as_ref(), "digest")?;
@@ -79,7 +84,7 @@ impl CiphertextService for Ciphertexts {
                 let known = data.split_to(usize::try_from(skip).unwrap_or(usize::MAX).min(data.len()));
                 skip -= known.len() as u64;
                 receiving.bytes(data.len());
-                writer.write(data).await.map_err(ApiError::from)?;
+                hand_on(&mut writer, &mut arrived, data).await.map_err(ApiError::from)?;
                 message = next(&mut messages, &mut writer).await?;
             }
             receiving.finished(writer.finish().await).map_err(ApiError::from)?;

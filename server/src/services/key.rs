@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
-use cloakwork_keystore::{Digest, KeyInfo, KeyState, Keystore};
+use cloakwork_keystore::{KeyInfo, KeyState, Keystore};
 use cloakwork_params::{
     KeyId,
     ckks::layout::{KeyShape, Purpose},
@@ -50,19 +50,19 @@ impl KeyService for Keys {
         request: Request<RegisterKeyRequest>,
     ) -> Result<Response<RegisterKeyResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let request = request.get_ref();
-        let request_id = resource::request_id(&request.request_id)?.into_bytes();
-        let parts = parts(&request.parts)?;
+        let RegisterKeyRequest { request_id, parts } = request.into_inner();
+        let request_id = resource::request_id(&request_id)?.into_bytes();
+        let parts = digest::parse_all(parts, "parts")?;
         let key = self.keystore.register_key(&caller.tenant, &request_id, &parts).await.map_err(ApiError::from)?;
         Ok(Response::new(RegisterKeyResponse { key: Some(self.key(&caller, &key)) }))
     }
 
     async fn add_part(&self, request: Request<AddPartRequest>) -> Result<Response<AddPartResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let request = request.get_ref();
-        let request_id = resource::request_id(&request.request_id)?.into_bytes();
-        let key_id = key_id(&caller, &request.name)?;
-        let parts = parts(&request.parts)?;
+        let AddPartRequest { request_id, name, parts } = request.into_inner();
+        let request_id = resource::request_id(&request_id)?.into_bytes();
+        let key_id = key_id(&caller, &name)?;
+        let parts = digest::parse_all(parts, "parts")?;
         let key = self.keystore.add_parts(&caller.tenant, &request_id, key_id, &parts).await.map_err(ApiError::from)?;
         Ok(Response::new(AddPartResponse { key: Some(self.key(&caller, &key)) }))
     }
@@ -145,10 +145,6 @@ fn ckks_part(shape: KeyShape) -> CkksKeyPart {
     };
     // Both numbers are far below 2^32: a header holds each of them in 32 bits.
     CkksKeyPart { purpose: purpose.into(), power: power as u32, level: shape.level as u32 }
-}
-
-fn parts(parts: &[v1::Digest]) -> Result<Vec<Digest>, ApiError> {
-    parts.iter().map(|part| digest::parse(Some(part), "parts")).collect()
 }
 
 fn key_id(caller: &Caller, name: &str) -> Result<KeyId, ApiError> {

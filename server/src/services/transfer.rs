@@ -1,13 +1,15 @@
-//! Metrics of uploads and downloads.
+//! Steps that calls with uploads share, and metrics of uploads and downloads.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
+use bytes::Bytes;
 use cloakwork_keystore::{BlobInfo, Error, UploadWriter};
 use tonic::{Status, Streaming};
 
+use super::intake::Arrived;
 use crate::{error::ApiError, metrics::Telemetry};
 
 /// Returns the next message for an upload, or none at the stream's end. If the upload ends
@@ -18,6 +20,13 @@ pub(super) async fn next<M>(messages: &mut Streaming<M>, writer: &mut UploadWrit
         message = messages.message() => message,
         error = writer.ended() => Err(ApiError::from(error).into()),
     }
+}
+
+/// Hands the data of a message on to an upload. All bytes that have arrived since the last call
+/// count in the upload's window, because the data are a slice of a buffer that may hold far more.
+pub(super) async fn hand_on(writer: &mut UploadWriter, arrived: &mut Arrived, data: Bytes) -> Result<(), Error> {
+    // A message without data keeps no buffer, but the next slice may lie in the same buffer.
+    if data.is_empty() { Ok(()) } else { writer.write_slice(data, arrived.since_last()).await }
 }
 
 /// Counts bytes and uploads of all services together. Cheap to clone.

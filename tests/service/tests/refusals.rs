@@ -183,6 +183,12 @@ async fn invalid_requests_get_the_documented_reasons() {
         ("an unknown key", request(JobSpec { key: unknown_key, ..spec(vec![]) }), Code::NotFound, "KEY_NOT_FOUND"),
         ("too few inputs", request(spec(vec![])), Code::InvalidArgument, "INPUT_INVALID"),
         ("an empty input", request(spec(vec![JobInput { source: None }])), Code::InvalidArgument, "FIELD_MISSING"),
+        (
+            "more inputs than any program has",
+            request(spec(vec![JobInput { source: None }; 1025])),
+            Code::ResourceExhausted,
+            "REQUEST_TOO_LARGE",
+        ),
         ("a truncated list", request(spec(vec![inline(&truncated.into())])), Code::InvalidArgument, "ENVELOPE_INVALID"),
         (
             "another key's list",
@@ -250,6 +256,16 @@ async fn invalid_requests_get_the_documented_reasons() {
         .await
         .expect_err("the blob was never uploaded");
     assert_eq!(reason(&status), (Code::NotFound, "BLOB_NOT_FOUND".into()));
+    let status = keys
+        .register_key(RegisterKeyRequest { request_id: fresh(), parts: vec![Digest::default(); 129] })
+        .await
+        .expect_err("more parts than a key may have");
+    assert_eq!(reason(&status), (Code::ResourceExhausted, "QUOTA_EXCEEDED".into()));
+    let status = BlobServiceClient::new(channel.clone())
+        .find_missing(FindMissingRequest { digests: vec![Digest::default(); 1001] })
+        .await
+        .expect_err("more digests than one call may have");
+    assert_eq!(reason(&status), (Code::ResourceExhausted, "REQUEST_TOO_LARGE".into()));
     let mut programs = ProgramServiceClient::new(channel.clone());
     let status =
         programs.register(RegisterRequest { program: Bytes::from_static(b"\xff") }).await.expect_err("no program");
