@@ -2,6 +2,7 @@
 //! request can get comes from here.
 
 mod inputs;
+mod memory;
 
 use std::{
     sync::Arc,
@@ -14,6 +15,8 @@ use cloakwork_clock::Clock;
 use cloakwork_keystore::{Digest, KeyInfo, Keystore, Reservation, TenantId};
 use cloakwork_params::{AnySet, KeyId, ckks::layout::KeyShape, set::Standing};
 use cloakwork_proto::v1::{self, job_spec};
+
+pub use memory::{InputBytes, InputMemory};
 
 use inputs::Wanted;
 
@@ -48,6 +51,8 @@ pub struct Admission {
     pub keys: KeyUses,
     /// Room of each tenant in the store.
     pub quota: Quota,
+    /// Memory of the inputs of jobs that are being submitted.
+    pub memory: InputMemory,
     /// Source of the current time.
     pub clock: Clock,
     /// Limits.
@@ -57,7 +62,8 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Checks a request that arrived at `received`.
+    /// Checks a request that arrived at `received`. The caller keeps `memory` until the dispatcher
+    /// has the job.
     ///
     /// Blobs that the job reads are reserved until the dispatcher stores the job. The transaction
     /// that stores the job pins them.
@@ -67,8 +73,11 @@ impl Admission {
         request: Request,
         spec: v1::JobSpec,
         received: Instant,
+        memory: &mut InputBytes,
     ) -> Result<Admitted, ApiError> {
         let tenant = &caller.tenant;
+        // The inputs count before the first wait, because compiling the program may take minutes.
+        memory.add(inputs::decoded_bytes(&spec.inputs))?;
         let program = self.program(caller, &spec).await?;
         let set = program.set();
         served(set, self.allow_weak_sets)?;
@@ -79,7 +88,7 @@ impl Admission {
         let key_parts = key_parts(&program, &key)?;
         let companion_parts = set.tfhe().map(|set| key.companion_parts_for(set)).unwrap_or_default();
         let wanted = Wanted { key_id, program: &program };
-        let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
+        let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs, memory).await?;
         let Size { pbs_count, cost } = self.size(&program, rows)?;
         let inline: usize = inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len).sum();
         self.quota.take(tenant.as_str(), (inline + program.bytes.len()) as u64).await?;

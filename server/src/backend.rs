@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tonic::service::Routes;
 
 use crate::{
-    admit::Admission,
+    admit::{Admission, InputMemory},
     config::{BlobStore, Config, Storage},
     dispatch::{Dispatcher, Parts},
     error::ApiError,
@@ -156,6 +156,7 @@ impl Backend {
                 compiler: compiler.clone(),
                 keys: uses.clone(),
                 quota: quota.clone(),
+                memory: InputMemory::new(&self.limits),
                 clock: clock(),
                 limits: limits(),
                 allow_weak_sets: *allow_weak_sets,

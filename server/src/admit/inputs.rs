@@ -10,7 +10,7 @@ use cloakwork_params::{KeyId, ObjectKind, ckks::layout::CiphertextShape};
 use cloakwork_proto::v1::{JobInput, job_input::Source};
 use cloakwork_scheduler::JobId;
 
-use super::Admission;
+use super::{Admission, InputBytes};
 use crate::{
     caller::Caller,
     error::{
@@ -45,12 +45,27 @@ enum Declared<'p> {
     Vector(&'p ckks::Input),
 }
 
+/// Bytes that inputs take in memory until the dispatcher has them, except the bytes of the lists.
+/// An input without content takes two bytes in its message.
+pub(super) fn decoded_bytes(inputs: &[JobInput]) -> u64 {
+    /// The input as decoded, as found, and as a list that later inputs may name. A map has up to
+    /// two places for each of its entries.
+    const INPUT_BYTES: usize = size_of::<JobInput>() + size_of::<Content>() + 2 * size_of::<(String, Found)>();
+    let name_bytes = |input: &JobInput| match &input.source {
+        Some(Source::Name(name)) => name.len(),
+        _ => 0,
+    };
+    // Each name is stored twice.
+    inputs.iter().map(|input| (INPUT_BYTES + 2 * name_bytes(input)) as u64).sum()
+}
+
 /// Returns the job's inputs, and their common number of rows.
 pub(super) async fn resolve(
     admission: &Admission,
     caller: &Caller,
     wanted: &Wanted<'_>,
     inputs: Vec<JobInput>,
+    memory: &mut InputBytes,
 ) -> Result<(Vec<Content>, u64), ApiError> {
     let all_declared = wanted.inputs();
     if inputs.len() != all_declared.len() {
@@ -67,7 +82,7 @@ pub(super) async fn resolve(
     }
     let mut contents = Vec::with_capacity(inputs.len());
     let mut rows = None;
-    let mut room = Room { left: admission.limits.inline_bytes, found: HashMap::new() };
+    let mut room = Room { left: admission.limits.inline_bytes, found: HashMap::new(), memory };
     for (index, (input, declared)) in inputs.into_iter().zip(all_declared).enumerate() {
         let (content, info) = room.find(admission, caller, index, input).await?;
         conform(wanted, index, &info)?;
@@ -102,14 +117,19 @@ fn rows_of_blocks(index: usize, declared: &Input, count: u64) -> Result<u64, Api
     Err(INPUT_INVALID.error(message))
 }
 
+/// A list that an input stands for.
+type Found = (Content, BlobInfo);
+
 /// The bytes that one job may still read from the server's own database, and the lists found so
 /// far. A job may name a list often.
-struct Room {
+struct Room<'m> {
     left: u64,
-    found: HashMap<String, (Content, BlobInfo)>,
+    found: HashMap<String, Found>,
+    /// Counts the bytes of the lists that are in memory.
+    memory: &'m mut InputBytes,
 }
 
-impl Room {
+impl Room<'_> {
     /// Finds an input. Outputs of other jobs that do not fit into the job's assignment become
     /// blobs.
     async fn find(
@@ -118,7 +138,7 @@ impl Room {
         caller: &Caller,
         index: usize,
         input: JobInput,
-    ) -> Result<(Content, BlobInfo), ApiError> {
+    ) -> Result<Found, ApiError> {
         let name = match &input.source {
             Some(Source::Name(name)) => Some(name.clone()),
             _ => None,
@@ -130,10 +150,15 @@ impl Room {
         };
         match &content.bytes {
             Some(bytes) if bytes.len() as u64 > self.left => {
+                self.memory.add(content.size_bytes)?;
                 admission.keystore.put(&caller.tenant, bytes.clone(), None).await?;
                 content.bytes = None;
+                self.memory.remove(content.size_bytes);
             }
-            Some(bytes) => self.left -= bytes.len() as u64,
+            Some(bytes) => {
+                self.left -= bytes.len() as u64;
+                self.memory.add(content.size_bytes)?;
+            }
             None => {}
         }
         if let Some(name) = name {
@@ -150,12 +175,7 @@ fn inline_bytes(input: &JobInput) -> usize {
     }
 }
 
-async fn find(
-    admission: &Admission,
-    caller: &Caller,
-    index: usize,
-    input: JobInput,
-) -> Result<(Content, BlobInfo), ApiError> {
+async fn find(admission: &Admission, caller: &Caller, index: usize, input: JobInput) -> Result<Found, ApiError> {
     let name = match input.source {
         None => return Err(FIELD_MISSING.error(format!("input {index} is empty: expected a list or its name"))),
         Some(Source::Inline(bytes)) => {
@@ -178,15 +198,19 @@ async fn find(
         }
         ListName::Output(OutputName { job, index: place }) => {
             let job = JobId(job.job.as_u128());
-            let view = admission.dispatcher.find(tenant.as_str(), job).await?;
-            let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("input {index}: there is no job for {name}")))?;
-            let Some(end) = view.borrow().end.clone() else {
-                return Err(OUTPUT_NOT_READY.error(format!("input {index}: the job of {name} has not ended")));
+            // The view of an ended job holds all its outputs, and is dropped before the next wait.
+            let content = {
+                let view = admission.dispatcher.find(tenant.as_str(), job).await?;
+                let view =
+                    view.ok_or_else(|| JOB_NOT_FOUND.error(format!("input {index}: there is no job for {name}")))?;
+                let Some(end) = view.borrow().end.clone() else {
+                    return Err(OUTPUT_NOT_READY.error(format!("input {index}: the job of {name} has not ended")));
+                };
+                let count = end.outputs.len();
+                end.outputs.get(place as usize).cloned().ok_or_else(|| {
+                    OUTPUT_EXPIRED.error(format!("input {index}: the job of {name} has {count} outputs to read"))
+                })?
             };
-            let count = end.outputs.len();
-            let content = end.outputs.get(place as usize).cloned().ok_or_else(|| {
-                OUTPUT_EXPIRED.error(format!("input {index}: the job of {name} has {count} outputs to read"))
-            })?;
             let info = match &content.bytes {
                 Some(bytes) => admission.keystore.check(bytes)?,
                 None => admission.keystore.blob(tenant, &content.blob()).await?,
@@ -245,5 +269,21 @@ fn vector_conforms(index: usize, declared: &ckks::Input, info: &BlobInfo) -> Res
     match declared.vector.difference(shape) {
         None => Ok(()),
         Some(difference) => Err(INPUT_INVALID.error(format!("input {index} ('{}') has {difference}", declared.name))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_counts_with_all_its_values_in_memory() {
+        let named = |name: &str| JobInput { source: Some(Source::Name(name.to_owned())) };
+        let inline = JobInput { source: Some(Source::Inline(Bytes::from_static(&[7; 1000]))) };
+        assert_eq!(decoded_bytes(&[]), 0);
+        let empty = decoded_bytes(&[JobInput::default()]);
+        assert!(empty >= (size_of::<JobInput>() + size_of::<Content>() + size_of::<Found>()) as u64);
+        assert_eq!(decoded_bytes(&[inline]), empty, "the bytes of a list count when they are copied");
+        assert_eq!(decoded_bytes(&[named("name"), named("")]), 2 * empty + 2 * 4);
     }
 }

@@ -295,7 +295,7 @@ pub const FIXED: &[Fixed] = &[
         "1 << 20",
         "Bytes of a program, regardless of the server's limit",
     ),
-    row("INPUTS_MAX", "crypto/circuit/src/program.rs", "1024", "Inputs of a program"),
+    row("INPUTS_MAX", "crypto/circuit/src/program.rs", "1024", "Inputs of a program, and of a request for a job"),
     row("OPERATIONS_MAX", "crypto/circuit/src/program.rs", "1 << 14", "Operations of a program"),
     row("OUTPUTS_MAX", "crypto/circuit/src/program.rs", "1024", "Outputs of a program"),
     row("BLOCKS_MAX", "crypto/circuit/src/program.rs", "1 << 14", "Blocks of a program's inputs and outputs"),

@@ -96,10 +96,10 @@ limits! {
         "Maximum size of one message",
         "Large enough for a chunk or inline inputs. Larger data is sent as blobs";
     held_bytes = GIB, bytes MIB => 1024 * GIB,
-        "Maximum memory of unfinished requests and unread answers of all calls together",
+        "Maximum memory of unfinished requests and unread answers of all calls together. The inputs of all jobs that are being submitted may take as much again",
         "128 of the largest messages, or 100,000 of the usual ones";
     tenant_held_bytes = 256 * MIB, bytes MIB => 1024 * GIB,
-        "Maximum memory of unfinished requests and unread answers of one tenant",
+        "Maximum memory of unfinished requests and unread answers of one tenant. The inputs of its jobs that are being submitted may take as much again",
         "A quarter of `held_bytes`, so that one tenant cannot block the others";
     request_idle_ms = 60_000, ms 10 => 3_600_000,
         "Maximum time between two pieces of a request, the first piece included. For a worker's reports, the time is at least `lease_ms`",
@@ -132,7 +132,7 @@ limits! {
         "Maximum number of uploads of one tenant that receive data at the same time",
         "A quarter of `receiving`, so that one tenant cannot block the others";
     upload_buffer_bytes = 8 * MIB, bytes 64 * KIB => 1024 * MIB,
-        "Maximum number of received bytes of one upload that are not yet hashed and written",
+        "Maximum number of received bytes of one upload that are not yet hashed and written. All bytes of a message count, also those that are no data",
         "Enough to keep the disk busy. With `receiving`, 1 GiB in the worst case";
     upload_expiry_seconds = DAY, seconds 1 => 365 * DAY,
         "Time without progress after which an unfinished upload is removed",

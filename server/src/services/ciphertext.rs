@@ -169,21 +169,21 @@ impl Ciphertexts {
     /// An output of a job that has succeeded.
     async fn output(&self, caller: &Caller, name: &OutputName) -> Result<Content, ApiError> {
         let job = JobId(name.job.job.as_u128());
-        let view = self.dispatcher.find(caller.tenant.as_str(), job).await?;
-        let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job for {name}")))?;
-        let end = view.borrow().end.clone().filter(|end| end.error.is_none());
-        let end = end.ok_or_else(|| OUTPUT_NOT_READY.error(format!("the job of {name} has not succeeded")))?;
-        if end.outputs.is_empty() {
+        // The view of an ended job holds all its outputs, and is dropped before the next wait.
+        let (content, count) = {
+            let view = self.dispatcher.find(caller.tenant.as_str(), job).await?;
+            let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job for {name}")))?;
+            let end = view.borrow().end.clone().filter(|end| end.error.is_none());
+            let end = end.ok_or_else(|| OUTPUT_NOT_READY.error(format!("the job of {name} has not succeeded")))?;
+            (end.outputs.get(name.index as usize).cloned(), end.outputs.len())
+        };
+        if count == 0 {
             return Err(OUTPUT_EXPIRED.error(format!("{name} has expired")));
         }
         if self.store.is_deleted(caller.tenant.as_str(), job, name.index).await.map_err(database::failed)? {
             return Err(OUTPUT_EXPIRED.error(format!("{name} was deleted")));
         }
-        let count = end.outputs.len();
-        end.outputs
-            .get(name.index as usize)
-            .cloned()
-            .ok_or_else(|| INVALID_ARGUMENT.error(format!("the job of {name} has {count} outputs")))
+        content.ok_or_else(|| INVALID_ARGUMENT.error(format!("the job of {name} has {count} outputs")))
     }
 
     fn inline(&self, mut bytes: Bytes, offset: u64) -> Result<Chunks, ApiError> {

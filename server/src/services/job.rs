@@ -122,24 +122,32 @@ impl Jobs {
         let request_id = resource::request_id(request_id)?.into_bytes();
         let spec = spec.ok_or_else(|| FIELD_MISSING.error("the request has no spec").field("spec", "missing"))?;
         let request = jobs::Request { id: request_id, digest: jobs::request_digest(&spec) };
+        // Counts the inputs until the dispatcher has the job.
+        let mut memory = self.admission.memory.of(&caller.tenant);
         let (earlier, admitted) = tokio::join!(
-            self.store.job_by_request(caller.tenant.as_str(), &request_id),
-            self.admission.admit(caller, request, spec, received),
+            self.earlier(caller, &request),
+            self.admission.admit(caller, request, spec, received, &mut memory),
         );
         // An earlier job takes precedence over a refusal: its inputs may be gone while the request
         // is a repetition.
-        if let Some(view) = earlier.map_err(database::failed)? {
-            jobs::same_request(&view.meta, &request)?;
+        if let Some(job) = earlier? {
             let live = match promised {
-                true => self.dispatcher.confirm(caller.tenant.as_str(), view.meta.id).await?,
+                true => self.dispatcher.confirm(caller.tenant.as_str(), job).await?,
                 false => None,
             };
             return match live {
                 Some(live) => Ok(live),
-                None => self.find_id(caller, view.meta.id).await,
+                None => self.find_id(caller, job).await,
             };
         }
         self.dispatcher.submit(admitted?, promised).await
+    }
+
+    /// The job that an earlier request with the same id made. The outputs that its view holds are
+    /// dropped at once, because the admission of the repeated request may take minutes.
+    async fn earlier(&self, caller: &Caller, request: &jobs::Request) -> Result<Option<JobId>, ApiError> {
+        let view = self.store.job_by_request(caller.tenant.as_str(), &request.id).await.map_err(database::failed)?;
+        view.map(|view| jobs::same_request(&view.meta, request).map(|()| view.meta.id)).transpose()
     }
 
     /// Waits until the job has ended.

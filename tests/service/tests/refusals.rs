@@ -383,6 +383,30 @@ async fn inline_bytes_of_jobs_count_against_the_tenants_quota() {
     eventually("there is room again", || async { tenant.client.submit(&tenant.squares(&values)).await.is_ok() }).await;
 }
 
+/// A job of 1024 names takes about four times its bytes in memory until the dispatcher has the job.
+#[tokio::test(flavor = "multi_thread")]
+async fn inputs_count_in_memory_before_their_program_is_compiled() {
+    let setup = Setup::default().without_worker();
+    let setup = setup.with("limits.held_bytes", 1 << 20).with("limits.tenant_held_bytes", 1 << 20);
+    let setup = setup.with("limits.message_bytes", 256 << 10).with("limits.inline_bytes", 128 << 10);
+    let server = Server::start(setup.with("limits.chunk_bytes", 64 << 10)).await;
+    let input = JobInput { source: Some(job_input::Source::Name("x".repeat(245))) };
+    let submit = |count: usize| SubmitJobRequest {
+        request_id: fresh(),
+        spec: Some(JobSpec {
+            program: Some(job_spec::Program::ProgramInline(Bytes::from_static(&[255; 40]))),
+            inputs: vec![input.clone(); count],
+            ..Default::default()
+        }),
+    };
+    let mut jobs = JobServiceClient::new(channel(&server).await);
+    let status = jobs.submit_job(submit(1024)).await.expect_err("too much memory");
+    assert_eq!(reason(&status), (Code::ResourceExhausted, "OVERLOADED".into()), "{status}");
+    assert!(status.message().contains("inputs of jobs that are being submitted"), "{status}");
+    let status = jobs.submit_job(submit(512)).await.expect_err("no program");
+    assert_eq!(reason(&status), (Code::InvalidArgument, "PROGRAM_INVALID".into()), "{status}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inline_program_counts_against_the_quota_once_registered() {
     let setup = Setup::default().without_worker().with("limits.tenant_programs", 1);
