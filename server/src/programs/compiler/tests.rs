@@ -10,7 +10,7 @@ use cloakwork_circuit::wire::{
     self,
     operation::{Bootstrap, Kind, bootstrap::Size},
 };
-use cloakwork_storage::{Database, Rows};
+use cloakwork_storage::{Asker, Database, Rows};
 use prost::Message as _;
 
 use super::*;
@@ -197,7 +197,7 @@ async fn the_bytes_of_a_stored_program_are_read_once_for_all_calls() {
     let mut calls = vec![call()];
     soon(held.began.recv()).await.unwrap();
     // From here on, a call that reads the bytes fails.
-    let mut write = database.write(Rows::All).await.unwrap();
+    let mut write = database.write(Asker::Server, Rows::All).await.unwrap();
     write.script("UPDATE programs SET bytes = X'00'".to_owned()).await.unwrap();
     write.commit().await.unwrap();
     calls.extend((1..CALLS).map(|_| call()));
