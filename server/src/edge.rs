@@ -75,6 +75,9 @@ pub struct Edge {
     admission: Arc<Admission>,
     probes: Arc<Probes>,
     memory: Memory,
+    /// Memory for the answers to workers. These answers do not count against the limit of the
+    /// workers' tenant, because many workers share one token.
+    worker_answers: Memory,
     telemetry: Arc<Telemetry>,
     routes: Routes,
     limits: Limits,
@@ -101,6 +104,7 @@ impl Edge {
             admission: Arc::new(Admission::new(limits)),
             probes: Probes::new(limits.probes),
             memory: Memory::new(limits),
+            worker_answers: Memory::of_workers(limits),
             telemetry,
             routes: routes.prepare(),
             limits: limits.clone(),
@@ -312,9 +316,8 @@ impl Edge {
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
         let response = self.route(request.map(|body| received(body, Some(held)))).await;
         drop(until_answered);
-        // Answers to `Load::Free` calls are not counted: workers read only jobs that they lease,
-        // and the number of leases is limited.
-        Ok((response, Taken::Tenant(place, Some(memory).filter(|_| rule.load != Load::Free))))
+        let answers = if rule.load == Load::Free { self.worker_answers.of(&tenant) } else { memory };
+        Ok((response, Taken::Tenant(place, Some(answers))))
     }
 
     /// Charges the caller's address for an unauthenticated act, and pauses reading of the

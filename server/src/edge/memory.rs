@@ -21,6 +21,11 @@ impl Memory {
         Self(FairShare::new(limits.held_bytes, limits.tenant_held_bytes))
     }
 
+    /// Memory for the answers to workers, without limits for each tenant.
+    pub(super) fn of_workers(limits: &Limits) -> Self {
+        Self(FairShare::new(limits.held_bytes, u64::MAX))
+    }
+
     /// The memory for messages of one tenant.
     pub(super) fn of(&self, tenant: &Tenant) -> TenantMemory {
         TenantMemory { memory: self.0.clone(), tenant: tenant.clone() }

@@ -23,6 +23,7 @@ const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
 const GET: &str = "/cloakwork.v1.JobService/GetJob";
 const WATCH: &str = "/cloakwork.v1.JobService/WatchJob";
 const ATTACH: &str = "/cloakwork.v1.WorkerService/Attach";
+const READ_BLOB: &str = "/cloakwork.v1.WorkerService/ReadBlob";
 const RUN: &str = "/cloakwork.v1.JobService/RunJob";
 const WATCH_HEALTH: &str = "/grpc.health.v1.Health/Watch";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
@@ -466,6 +467,31 @@ async fn unread_answers_are_limited_by_held_bytes() {
     drop(unread);
     fixture.until(|fixture| fixture.has_room_for(TENANT_HELD_BYTES)).await;
     assert!(Status::from_header_map(post(900).await.headers()).is_none());
+}
+
+/// Many workers share one token, so the limit for each tenant does not apply to their answers.
+#[tokio::test]
+async fn unread_answers_to_workers_have_a_limit_of_their_own() {
+    let fixture = Fixture::new(Router::new().route(READ_BLOB, post(echo)), little_memory()).await;
+    let tenant = Tenant::new("workers").unwrap();
+    fixture.tokens.create_tenant(&tenant).await.unwrap();
+    let scopes = [Scope::Worker].into_iter().collect();
+    let token = format!("Bearer {}", fixture.tokens.create_token(&tenant, scopes, "", None).await.unwrap().reveal());
+    let read = async || {
+        let request = Request::post(READ_BLOB).header(AUTHORIZATION, &token);
+        let request = request.body(axum::body::Body::from(message(TENANT_HELD_BYTES as u32 - 100))).unwrap();
+        let mut answer = fixture.edge.clone().handle(LOOPBACK, request).await;
+        // The frame is what a connection holds after it has read the body.
+        let frame = std::future::poll_fn(|cx| std::pin::Pin::new(answer.body_mut()).poll_frame(cx)).await;
+        frame.expect("a frame").unwrap()
+    };
+    let unread = [read().await, read().await];
+    assert!(unread.iter().all(http_body::Frame::is_data), "together more than the tenant's limit");
+    assert!(fixture.edge.memory.of(&tenant).hold().resize(TENANT_HELD_BYTES).is_ok());
+    let refused = Status::from_header_map(read().await.trailers_ref().expect("an end")).unwrap();
+    assert_eq!(refused.get_details_error_info().unwrap().reason, "OVERLOADED");
+    drop(unread);
+    assert!(read().await.is_data());
 }
 
 #[tokio::test]

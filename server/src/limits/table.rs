@@ -96,7 +96,7 @@ limits! {
         "Maximum size of one message",
         "Large enough for a chunk or inline inputs. Larger data is sent as blobs";
     held_bytes = GIB, bytes MIB => 1024 * GIB,
-        "Maximum memory of unfinished requests and unread answers of all calls together. The inputs of all jobs that are being submitted may take as much again",
+        "Maximum memory of unfinished requests and unread answers of all calls together. The inputs of all jobs that are being submitted may take as much again, and so may unread answers to workers",
         "128 of the largest messages, or 100,000 of the usual ones";
     tenant_held_bytes = 256 * MIB, bytes MIB => 1024 * GIB,
         "Maximum memory of unfinished requests and unread answers of one tenant. The inputs of its jobs that are being submitted may take as much again",
