@@ -144,22 +144,24 @@ pub(crate) async fn largest(sql: &mut Connection) -> Result<Option<(TenantId, u6
     row.map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("uploads")?)))).transpose()
 }
 
-/// The tenant's open uploads that expire by `until_micros`, earliest first. `results` includes
-/// uploads of results.
+/// The open uploads of the tenant's clients that expire by `until_micros`, and the uploads of
+/// results that expire by `results_micros`, earliest first. Without `results_micros`, uploads of
+/// results are left out.
 pub(crate) async fn silent(
     sql: &mut Connection,
     tenant: &TenantId,
-    results: bool,
     until_micros: i64,
+    results_micros: Option<i64>,
 ) -> Result<Vec<UploadRow>, Error> {
     let rows = sql
         .query(
-            "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result <= $2 AND expires_micros <= $3
+            "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0
+            AND expires_micros <= CASE WHEN result = 1 THEN $3 ELSE $2 END
          ORDER BY expires_micros",
         )
         .bind(tenant.as_str())
-        .bind(results)
         .bind(until_micros)
+        .bind(results_micros.unwrap_or(i64::MIN))
         .all()
         .await?;
     rows.iter().map(read).collect()

@@ -87,7 +87,7 @@ impl Keystore {
     }
 
     /// Gives up the upload that has been idle for longest, if any has been idle for long enough.
-    /// `results` includes uploads of results.
+    /// `results` includes uploads of results, which may be idle for a shorter time.
     async fn give_up(
         &self,
         sql: &mut Connection,
@@ -97,8 +97,9 @@ impl Keystore {
     ) -> Result<Option<GivenUp>, Error> {
         // An upload expires `upload_expiry` after the last time that a writer began or stopped
         // sending.
-        let silent_micros = unix_micros_after(now_micros, self.limits().upload_expiry.saturating_sub(SILENT));
-        let silent = uploads::silent(sql, giver, results, silent_micros).await?;
+        let until_micros = |silent| unix_micros_after(now_micros, self.limits().upload_expiry.saturating_sub(silent));
+        let results_micros = results.then(|| until_micros(RESULT_SILENT));
+        let silent = uploads::silent(sql, giver, until_micros(SILENT), results_micros).await?;
         for upload in silent {
             if let Some(turn) = self.registry().try_take_turn(&upload.id) {
                 uploads::remove(sql, &upload.id).await?;
@@ -111,3 +112,7 @@ impl Keystore {
 
 /// Time for which an idle upload keeps its place although another upload needs it.
 const SILENT: Duration = Duration::from_secs(600);
+
+/// Like [`SILENT`], for the upload of a result. A worker sends its result again within seconds. In
+/// a longer time, results that are announced and never sent would keep the tenant's room.
+const RESULT_SILENT: Duration = Duration::from_secs(60);

@@ -359,6 +359,23 @@ async fn results_are_given_up_for_bytes_and_not_for_places() {
     assert!(keystore.upload(&tenant(), &second.id).await.is_ok());
 }
 
+/// Bytes that a worker announces and never sends occupy a tenant's quota for a short time only.
+#[tokio::test]
+async fn announced_bytes_of_idle_results_make_room_sooner() {
+    let mut home = Home::local();
+    let digests: Vec<_> = (0..3).map(|salt| Digest::of(&list(50, salt))).collect();
+    home.limits.tenant_bytes = 2 * digests[0].size_bytes;
+    let keystore = home.open().await;
+    let upload = home.begin(&keystore, &digests[0]).await.expect("there is room");
+    let result = keystore.begin_result(&tenant(), &digests[1]).await.expect("there is room");
+    let refused = home.begin(&keystore, &digests[2]).await;
+    assert_eq!(refused.expect_err("both may still come").kind(), "QuotaExceeded");
+    home.wait(Duration::from_secs(60));
+    home.begin(&keystore, &digests[2]).await.expect("in place of the result");
+    assert_eq!(keystore.upload(&tenant(), &result.id).await.expect_err("given up").kind(), "UploadNotFound");
+    assert!(keystore.upload(&tenant(), &upload.id).await.is_ok(), "an upload of a client keeps its room for longer");
+}
+
 #[tokio::test]
 async fn the_latest_request_ids_of_a_tenant_are_remembered() {
     let mut home = Home::local();

@@ -260,6 +260,12 @@ pub const FIXED: &[Fixed] = &[
         "Duration::from_secs(600)",
         "Time without progress after which an upload may be removed to free its place for another",
     ),
+    row(
+        "RESULT_SILENT",
+        "keystore/src/upload/place.rs",
+        "Duration::from_secs(60)",
+        "Time without progress after which the upload of a result may be removed to free its bytes",
+    ),
     row("ROWS", "keystore/src/sweep.rs", "256", "Rows that one transaction of the key store's sweep removes"),
     row("LISTED", "keystore/src/catalogue/blobs.rs", "64", "Digests that one statement of FindMissing looks up"),
     row("KEPT_MAX", "keystore/src/upload.rs", "1024", "Blobs that one transaction of FindMissing marks as used"),
