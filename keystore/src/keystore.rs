@@ -34,7 +34,7 @@ use crate::{
     staging::Staging,
     store::{Store, object_name},
     sweep,
-    upload::{CLEARING, Registry},
+    upload::{CLEARING, RESULTS_MAX, Registry, WORKER_RESULTS_MAX},
     verify::{self, Content, Policy, Verifier},
 };
 
@@ -93,8 +93,10 @@ struct Inner {
     clock: Clock,
     registry: Arc<Registry>,
     reserved: Reserved,
-    /// Uploads that receive at the same time.
+    /// Uploads of clients that receive at the same time.
     receiving: Arc<FairShare<TenantId>>,
+    /// Results that receive at the same time, by worker.
+    results: Arc<FairShare<u128>>,
     /// Bounds the number of aborted commits that are cleared away at once.
     clearing: Arc<Semaphore>,
     /// Locks that are held while a blob's bytes and its row change together.
@@ -117,6 +119,7 @@ impl Keystore {
             registry: Arc::default(),
             reserved: Reserved::default(),
             receiving: FairShare::new(limits.writers_total.into(), limits.writers_per_tenant.into()),
+            results: FairShare::new(RESULTS_MAX, WORKER_RESULTS_MAX),
             clearing: Arc::new(Semaphore::new(CLEARING)),
             changing: Changing::default(),
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
@@ -326,6 +329,10 @@ impl Keystore {
 
     pub(crate) fn receiving(&self) -> &Arc<FairShare<TenantId>> {
         &self.inner.receiving
+    }
+
+    pub(crate) fn results(&self) -> &Arc<FairShare<u128>> {
+        &self.inner.results
     }
 
     pub(crate) fn clearing(&self) -> &Arc<Semaphore> {

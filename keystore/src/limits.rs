@@ -13,8 +13,8 @@ pub struct Limits {
     pub uploads_per_tenant: u32,
     /// Maximum number of open uploads over all tenants.
     pub uploads_total: u32,
-    /// Maximum number of uploads that receive at the same time. Each receiving upload occupies a
-    /// thread.
+    /// Maximum number of uploads of clients that receive at the same time. Each receiving upload
+    /// occupies a thread. Results of workers have a limit of their own.
     pub writers_total: u32,
     /// Maximum number of receiving uploads of one tenant. A value below the total keeps one tenant
     /// from shutting out the others.

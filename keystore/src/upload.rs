@@ -12,7 +12,7 @@ mod writer;
 use std::collections::HashSet;
 
 use cloakwork_clock::unix_micros_after;
-use cloakwork_share::Exceeded;
+use cloakwork_share::{Exceeded, Share};
 use cloakwork_storage::{Batch, Survival};
 
 use crate::{
@@ -34,6 +34,12 @@ fn too_many_receiving(exceeded: Exceeded) -> Error {
     Error::TooManyUploads { what, limit: u32::try_from(limit).unwrap_or(u32::MAX) }
 }
 
+/// Maximum number of results that receive at the same time, of all workers and of each worker. Each
+/// of them occupies a thread, and its window. Without the limits, results could occupy all threads
+/// for blocking work.
+pub(crate) const RESULTS_MAX: u64 = 64;
+pub(crate) const WORKER_RESULTS_MAX: u64 = 16;
+
 /// Origin of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
@@ -42,6 +48,13 @@ enum Purpose {
     /// A worker hands in a blob computed for the tenant. The jobs given to a worker bound its
     /// uploads, so the limits on the number of uploads do not apply.
     Result,
+}
+
+/// A place among the uploads that receive, until dropped.
+#[derive(Debug)]
+enum Receiving {
+    Client { _place: Share<TenantId> },
+    Worker { _place: Share<u128> },
 }
 
 /// State of an upload.
@@ -189,26 +202,35 @@ impl Keystore {
     /// waits. Either the other writer completes the blob, for both callers, or it sends nothing for
     /// a second and loses its turn.
     pub async fn append(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
-        self.go_on(tenant, id, offset, Purpose::Upload).await
+        self.go_on(tenant, id, offset, None).await
     }
 
-    /// Like [`Self::append`], for a blob computed for the tenant. Results do not count as uploads
-    /// that receive.
-    pub async fn append_result(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
-        self.go_on(tenant, id, offset, Purpose::Result).await
+    /// Like [`Self::append`], for a blob that `worker` has computed for the tenant. Results do not
+    /// count as uploads that receive. Results have a limit of their own, and wait for their turn
+    /// instead of being refused: the work behind a refused result would be lost.
+    pub async fn append_result(
+        &self,
+        worker: u128,
+        tenant: &TenantId,
+        id: &UploadId,
+        offset: u64,
+    ) -> Result<UploadWriter, Error> {
+        self.go_on(tenant, id, offset, Some(worker)).await
     }
 
+    /// Continues an upload of a client, or of the result of a `worker`.
     async fn go_on(
         &self,
         tenant: &TenantId,
         id: &UploadId,
         offset: u64,
-        purpose: Purpose,
+        worker: Option<u128>,
     ) -> Result<UploadWriter, Error> {
         let upload = self.find_upload(tenant, id).await?;
         if upload.complete {
             return self.completed(&upload).await;
         }
+        let purpose = worker.map_or(Purpose::Upload, |_| Purpose::Result);
         let (turn, presence) = self.registry().take_turn(id, purpose).await?;
         // The previous writer may have completed the upload or had it refused, or a client may have
         // aborted it.
@@ -220,15 +242,15 @@ impl Keystore {
         if committed_bytes != offset {
             return Err(Error::UploadOffsetMismatch { committed_bytes, got: offset });
         }
-        let share = match purpose {
-            Purpose::Upload => Some(self.receiving().try_take(tenant, 1).map_err(too_many_receiving)?),
-            Purpose::Result => None,
+        let place = match worker {
+            None => Receiving::Client { _place: self.receiving().try_take(tenant, 1).map_err(too_many_receiving)? },
+            Some(worker) => Receiving::Worker { _place: self.results().take(&worker, 1).await },
         };
         upload.expires_micros = unix_micros_after(self.now_micros(), self.limits().upload_expiry);
         let mut tx = self.write(tenant).await?;
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
-        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, share))
+        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, place))
     }
 
     /// Renews the upload's expiry as if the upload had begun now.

@@ -30,7 +30,10 @@ use crate::{
     metrics::Telemetry,
     programs::Compiler,
     quota::Quota,
-    services::{Blobs, Capabilities, Ciphertexts, Failures, Intake, Jobs, Keys, Outputs, Programs, Transfers, Workers},
+    services::{
+        Blobs, Capabilities, Ciphertexts, Failures, Intake, Jobs, Keys, OutputMemory, Outputs, Programs, Reads,
+        Transfers, Workers,
+    },
     store::Store,
     sweep::Sweeper,
     tasks::{Ended, Tasks},
@@ -175,6 +178,7 @@ impl Backend {
         let workers = Workers {
             dispatcher: dispatcher(),
             keystore: keystore(),
+            reads: Reads::default(),
             outputs: Outputs {
                 keystore: keystore(),
                 store: store(),
@@ -183,6 +187,7 @@ impl Backend {
                 clock: clock(),
                 limits: limits(),
                 transfers: transfers.clone(),
+                memory: OutputMemory::new(self.limits.inline_bytes),
             },
             failures: Failures::new(keystore(), telemetry.clone()),
             limits: limits(),

@@ -12,6 +12,7 @@ mod actor;
 mod command;
 mod decided;
 mod effects;
+mod lease_calls;
 mod live;
 mod loads;
 mod pools;
@@ -42,6 +43,7 @@ use crate::{
 
 use command::{Command, Submitted};
 pub use command::{Failure, Outcome, WavePoint, WorkerReport};
+pub use lease_calls::{Announced, LeaseCalls, LeaseRead, Turn};
 pub use live::{Leased, Leases, Wish};
 pub use pools::PoolView;
 pub use submit::Admitted;

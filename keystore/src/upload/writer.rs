@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cloakwork_share::Share;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::JoinHandle,
 };
 
 use super::{
+    Receiving,
     receive::{Message, Received, Receiver},
     registry::{Presence, Turn},
 };
 use crate::{
-    BlobInfo, Error, Keystore, TenantId, abort::Abort, catalogue::uploads, catalogue::uploads::UploadRow,
-    store::remove_if_there,
+    BlobInfo, Error, Keystore, abort::Abort, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there,
 };
 
 /// Takes an upload's bytes in order. Dropping the writer keeps the received bytes, as
@@ -55,7 +54,7 @@ impl UploadWriter {
         committed_bytes: u64,
         turn: Turn,
         presence: Presence,
-        share: Option<Share<TenantId>>,
+        place: Receiving,
     ) -> Self {
         let window_bytes = keystore.limits().window_bytes.max(1);
         let (sender, inbox) = mpsc::channel(PIECES);
@@ -73,7 +72,7 @@ impl UploadWriter {
         // A separate task completes a commit that has begun, even if the caller goes away.
         let task = tokio::spawn(async move {
             let ended = drive(&keystore, &upload, receiver, &abort).await;
-            drop((turn, share));
+            drop((turn, place));
             ended
         });
         let window = Arc::new(Semaphore::new(window_bytes as usize));

@@ -193,7 +193,7 @@ async fn an_abort_spares_stored_blobs_and_results(mut home: Home) {
     let bytes = list(50, 2);
     let result = keystore.begin_result(&tenant(), &Digest::of(&bytes)).await.expect("opened");
     abort(&keystore, &tenant(), &result.id).await;
-    let mut writer = keystore.append_result(&tenant(), &result.id, 0).await.expect("it goes on");
+    let mut writer = keystore.append_result(1, &tenant(), &result.id, 0).await.expect("it goes on");
     writer.write(bytes.slice(..5000)).await.expect("well formed");
     assert_eq!(names(&keystore).await, []);
     // A client that begins the same blob does not turn the result into a client's upload.
@@ -344,7 +344,7 @@ async fn repeated_aborts_of_one_upload_are_one_abort() {
     let bytes = list(50, 1);
     let upload = home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened");
     // No abort ends the writer of a result.
-    let mut writer = keystore.append_result(&tenant(), &upload.id, 0).await.expect("opened");
+    let mut writer = keystore.append_result(1, &tenant(), &upload.id, 0).await.expect("opened");
     writer.write(bytes.slice(..5000)).await.expect("well formed");
     let owner = tenant();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();

@@ -340,7 +340,7 @@ async fn results_are_given_up_for_bytes_and_not_for_places() {
     let keystore = home.open().await;
     // The result has been idle for longest.
     let result = keystore.begin_result(&tenant(), &digests[0]).await.expect("opened");
-    let mut writer = keystore.append_result(&tenant(), &result.id, 0).await.expect("opened");
+    let mut writer = keystore.append_result(1, &tenant(), &result.id, 0).await.expect("opened");
     writer.write(lists[0].slice(..5000)).await.expect("well formed");
     writer.pause().await.expect("kept");
     home.wait(Duration::from_secs(1));

@@ -1,9 +1,9 @@
 //! The usual path of a blob, and two clients on one upload.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
-use cloakwork_keystore::{Digest, Error, UploadId};
+use cloakwork_keystore::{Digest, Error, Keystore, UploadId, UploadWriter};
 use cloakwork_params::{AnySet, ObjectKind};
 use cloakwork_storage::{Asker, Rows};
 use tokio::time::timeout;
@@ -250,4 +250,40 @@ async fn a_commit_does_not_wait_for_another_tenants_commit() {
     for put in puts {
         timeout(DEADLINE, put).await.expect("it ends").expect("no panic").expect("stored");
     }
+}
+
+/// Begins to receive a result of a worker.
+async fn receive_result(keystore: &Keystore, worker: u128, bytes: &Bytes) -> UploadWriter {
+    let result = keystore.begin_result(&tenant(), &Digest::of(bytes)).await.expect("opened");
+    keystore.append_result(worker, &tenant(), &result.id, 0).await.expect("opened")
+}
+
+/// Each result that receives occupies a thread. A worker's further results wait, and do not hold up
+/// the results of another worker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_of_a_worker_wait_for_a_place_to_receive() {
+    /// Number of results of one worker that receive at the same time.
+    const PLACES: usize = 16;
+    let home = Home::local();
+    let keystore = home.open().await;
+    let lists: Vec<_> = (0..PLACES as u64 + 2).map(|salt| list(5, salt)).collect();
+    let mut writers = Vec::new();
+    for bytes in &lists[..PLACES] {
+        writers.push(receive_result(&keystore, 1, bytes).await);
+    }
+    let mut waiting = pin!(receive_result(&keystore, 1, &lists[PLACES]));
+    let other = &lists[PLACES + 1];
+    let stored = async {
+        let mut writer = receive_result(&keystore, 2, other).await;
+        writer.write(other.clone()).await.expect("well formed");
+        writer.finish().await.expect("well formed")
+    };
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("a worker has more results that receive than places"),
+        blob = stored => assert_eq!(blob.digest, Digest::of(other)),
+    }
+    drop(writers.pop());
+    let next = timeout(STEP_TIMEOUT, waiting).await.expect("a place is free again");
+    assert_eq!(next.pause().await.expect("kept"), 0);
 }

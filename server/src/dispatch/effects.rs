@@ -168,12 +168,13 @@ impl Actor {
                 work
             }
         };
-        live.timeline.leased = Some(Instant::now());
+        let since = Instant::now();
+        live.timeline.leased = Some(since);
         let attempts = u32::try_from(epoch).unwrap_or(u32::MAX);
         live.publish(|view| (view.state, view.stage, view.attempts) = (JobState::Running, None, attempts));
         let left = live.meta.deadline_micros.saturating_sub(self.parts.clock.unix_micros()).max(0).unsigned_abs();
-        let deadline = Instant::now() + Duration::from_micros(left);
-        Some(Arc::new(Leased { meta: live.meta.clone(), epoch, work, deadline }))
+        let deadline = since + Duration::from_micros(left);
+        Some(Arc::new(Leased { meta: live.meta.clone(), epoch, work, since, deadline, calls: Arc::default() }))
     }
 }
 

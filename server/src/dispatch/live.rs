@@ -10,7 +10,7 @@ use cloakwork_scheduler::JobId;
 use cloakwork_share::{FairShare, Share};
 use tokio::sync::watch;
 
-use super::submit::Admitted;
+use super::{lease_calls::LeaseCalls, submit::Admitted};
 use crate::{
     digest,
     jobs::{Content, JobMeta, JobView, Timeline, group_bytes},
@@ -63,8 +63,12 @@ pub struct Leased {
     pub epoch: u64,
     /// The program, inputs and key parts.
     pub work: Arc<Work>,
+    /// When the attempt began.
+    pub since: Instant,
     /// The job's deadline, at which the server gives up on it.
     pub deadline: Instant,
+    /// The calls that the worker makes under the lease.
+    pub calls: Arc<LeaseCalls>,
 }
 
 /// Every lease that a worker is to hold, or `None` before the first decision.

@@ -126,7 +126,7 @@ limits! {
         "Maximum number of open uploads of one tenant's clients. Results that workers upload do not count",
         "A client uploads a few blobs at a time";
     receiving = 128, count 1 => 65_536,
-        "Maximum number of uploads of all tenants and workers that receive data at the same time",
+        "Maximum number of uploads of all tenants' clients that receive data at the same time. Results that workers upload have limits of their own (`RESULTS_MAX`)",
         "Each of them takes one or two threads, and its flow-control window";
     tenant_receiving = 32, count 1 => 65_536,
         "Maximum number of uploads of one tenant that receive data at the same time",

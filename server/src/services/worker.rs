@@ -3,21 +3,20 @@
 
 mod assignments;
 mod failures;
+mod hand_in;
 mod inbox;
 mod incoming;
+mod lease;
 mod outputs;
+mod reads;
 mod report;
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
-use cloakwork_keystore::{Keystore, TenantId};
+use cloakwork_keystore::Keystore;
 use cloakwork_proto::v1::{
-    self, AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
-    commit_header, commit_result_request::Part, worker_service_server::WorkerService,
+    AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
+    worker_service_server::WorkerService,
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -27,21 +26,20 @@ use tokio_stream::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use self::{
-    assignments::Assignments,
-    inbox::Inbox,
-    report::{label, lease_id, worker_id},
-};
+use self::{assignments::Assignments, inbox::Inbox, report::label};
 use super::Transfers;
 use crate::{
-    digest,
-    dispatch::{Dispatcher, Leased, Outcome},
-    error::{ApiError, DEADLINE_EXCEEDED, FIELD_MISSING, STALE_LEASE},
+    dispatch::Dispatcher,
+    error::{DEADLINE_EXCEEDED, FIELD_MISSING},
     limits::Limits,
     metrics::Telemetry,
 };
 
-pub use self::{failures::Failures, outputs::Outputs};
+pub use self::{
+    failures::Failures,
+    outputs::{OutputMemory, Outputs},
+    reads::Reads,
+};
 
 /// The worker service.
 #[derive(Clone)]
@@ -50,6 +48,8 @@ pub struct Workers {
     pub dispatcher: Dispatcher,
     /// Blobs, which workers read.
     pub keystore: Keystore,
+    /// Places for reads of blobs.
+    pub reads: Reads,
     /// Takes the outputs of jobs.
     pub outputs: Outputs,
     /// Judges failed jobs.
@@ -104,67 +104,14 @@ impl WorkerService for Workers {
     }
 
     async fn read_blob(&self, request: Request<ReadBlobRequest>) -> Result<Response<Self::ReadBlobStream>, Status> {
-        let request = request.into_inner();
-        let leased = self.leased(&request.worker_id, request.lease.as_ref()).await?;
-        let digest = digest::parse(request.digest.as_ref(), "digest")?;
-        if !leased.needs(&digest) {
-            return Err(STALE_LEASE.error("the leased job does not need this blob").into());
-        }
-        let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
-        let chunks = self.keystore.read(&tenant, &digest, request.offset_bytes).await.map_err(ApiError::from)?;
-        let transfers = self.transfers.clone();
-        let messages = chunks.map(move |chunk| match chunk {
-            Ok(data) => {
-                transfers.sent(data.len());
-                Ok(ReadBlobResponse { data })
-            }
-            Err(error) => Err(ApiError::from(error).into()),
-        });
-        Ok(Response::new(Box::pin(messages)))
+        Ok(Response::new(self.read(request.into_inner()).await?))
     }
 
     async fn commit_result(
         &self,
         request: Request<Streaming<CommitResultRequest>>,
     ) -> Result<Response<CommitResultResponse>, Status> {
-        let returned = Instant::now();
-        let mut parts = request.into_inner();
-        let Some(Part::Header(header)) = parts.message().await?.and_then(|message| message.part) else {
-            return Err(FIELD_MISSING.error("expected a header first").into());
-        };
-        let leased = match self.leased(&header.worker_id, header.lease.as_ref()).await {
-            Ok(leased) => leased,
-            Err(error) if error.reason() == STALE_LEASE => {
-                self.telemetry.metrics.stale_results.add(1, []);
-                return Ok(Response::new(CommitResultResponse { accepted: false }));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let result = match header.outcome {
-            Some(commit_header::Outcome::Outputs(outputs)) => {
-                match self.outputs.receive(&leased, &outputs.digests, &mut parts).await {
-                    Ok(contents) => Ok(contents),
-                    // The quota would refuse every retry as well, and the job would delay other
-                    // jobs meanwhile.
-                    Err(status) => Err(failures::no_room(&status).ok_or(status)?),
-                }
-            }
-            Some(commit_header::Outcome::Failure(failure)) => Err(self.failures.judge(&leased, failure).await?),
-            None => return Err(FIELD_MISSING.error("the header has no outcome").into()),
-        };
-        let outcome = Outcome {
-            worker: worker_id(&header.worker_id)?,
-            job: leased.meta.id,
-            epoch: leased.epoch,
-            result,
-            latency: report::record(header.latency.unwrap_or_default()),
-            returned,
-            stored: Instant::now(),
-        };
-        let accepted = self.dispatcher.commit(&leased.meta.tenant, outcome).await?;
-        if !accepted {
-            self.outputs.release(&leased).await?;
-        }
+        let accepted = self.hand_in(request.into_inner()).await?;
         Ok(Response::new(CommitResultResponse { accepted }))
     }
 }
@@ -180,11 +127,7 @@ impl Workers {
             .map_err(|_| DEADLINE_EXCEEDED.error(format!("no whole report arrived within {lease_ms} ms (lease_ms)")))?;
         Ok(first?.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?)
     }
-
-    async fn leased(&self, worker: &[u8], lease: Option<&v1::Lease>) -> Result<Arc<Leased>, ApiError> {
-        let worker = worker_id(worker)?;
-        let (job, epoch) = lease_id(lease)?;
-        let leased = self.dispatcher.leased(worker, job, epoch).await?;
-        leased.ok_or_else(|| STALE_LEASE.error("the job is no longer leased to this worker"))
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,19 +5,25 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use cloakwork_circuit::ckks::Vector;
 use cloakwork_clock::Clock;
-use cloakwork_keystore::{self as keystore, BlobInfo, Digest, Keystore, TenantId};
-use cloakwork_params::{ObjectKind, ckks::layout::CiphertextShape};
+use cloakwork_keystore::{self as keystore, BlobInfo, Digest, Keystore, TenantId, UploadWriter};
+use cloakwork_params::{
+    Layout, ObjectKind,
+    ckks::layout::{self, CiphertextShape},
+    envelope::{DIMENSIONS, HEADER_BYTES, TRAILER_BYTES},
+};
 use cloakwork_proto::v1::{self, CommitResultRequest};
+use cloakwork_scheduler::WorkerId;
+use cloakwork_share::{FairShare, Share};
 use tonic::{Status, Streaming};
 
-use super::incoming::Incoming;
+use super::{incoming::Incoming, lease::RETRY_DELAY};
 use crate::{
-    database, digest,
-    dispatch::Leased,
-    error::{ApiError, DIGEST_MISMATCH, INVALID_ARGUMENT},
+    database,
+    dispatch::{Announced, Leased},
+    error::{ApiError, DIGEST_MISMATCH, INVALID_ARGUMENT, OVERLOADED},
     jobs::{Content, JobMeta, id},
     limits::Limits,
-    programs::{Compiler, Family},
+    programs::{Compiled, Compiler, Family},
     quota::Quota,
     services::Transfers,
     store::Store,
@@ -40,48 +46,79 @@ pub struct Outputs {
     pub limits: Arc<Limits>,
     /// Counters of received bytes.
     pub transfers: Transfers,
+    /// Bytes of outputs in memory.
+    pub memory: OutputMemory,
+}
+
+/// The memory for small outputs, from their arrival until they are stored. Workers have equal
+/// shares, and wait for room. Clones share the memory.
+#[derive(Clone, Debug)]
+pub struct OutputMemory(pub(super) Arc<FairShare<WorkerId>>);
+
+/// The outputs of a job, and the memory that their bytes take.
+pub(super) struct Received {
+    pub(super) contents: Vec<Content>,
+    pub(super) memory: Share<WorkerId>,
+}
+
+/// Maximum number of results whose small outputs are in memory, of all workers and of each worker,
+/// if each result has as many bytes as `inline_bytes` allows. Smaller results count less.
+const INLINE_RESULTS_MAX: u64 = 64;
+const WORKER_INLINE_RESULTS_MAX: u64 = 16;
+
+impl OutputMemory {
+    /// Memory for results that have up to `inline_bytes` bytes of small outputs each.
+    pub fn new(inline_bytes: u64) -> Self {
+        let bytes = |results: u64| inline_bytes.saturating_mul(results);
+        Self(FairShare::new(bytes(INLINE_RESULTS_MAX), bytes(WORKER_INLINE_RESULTS_MAX)))
+    }
 }
 
 impl Outputs {
-    /// Receives the outputs. Small outputs stay with the job, and all others become blobs.
+    /// Receives the outputs. Small outputs stay with the job, and all others become blobs. Takes no
+    /// room of the tenant for outputs that the program does not have.
     pub(super) async fn receive(
         &self,
+        worker: WorkerId,
         leased: &Leased,
-        digests: &[v1::Digest],
+        digests: &[Digest],
+        announced: &mut Announced,
         parts: &mut Streaming<CommitResultRequest>,
-    ) -> Result<Vec<Content>, Status> {
+    ) -> Result<Received, Status> {
         let program = self.compiler.of_job(&leased.meta.tenant, &leased.work.program).await?;
-        let expected: Vec<Expected> = match &program.family {
-            Family::Blocks(blocks) => {
-                blocks.outputs.iter().map(|ty| Expected::Blocks { of_row: ty.blocks() as u64 }).collect()
-            }
-            Family::Vectors(outline) => outline.outputs.iter().map(|vector| Expected::Vector(*vector)).collect(),
-        };
+        let expected = expected(&program);
         if digests.len() != expected.len() {
             let message = format!("{} outputs: the program has {}", digests.len(), expected.len());
             return Err(INVALID_ARGUMENT.error(message).into());
         }
-        let mut data = Incoming::new(parts, Duration::from_millis(self.limits.request_idle_ms));
+        for (digest, expected) in digests.iter().zip(&expected) {
+            expected.check_size(&leased.meta, digest.size_bytes)?;
+        }
+        if !announced.is_first(digests) {
+            return Err(INVALID_ARGUMENT.error("the worker has announced other outputs under this lease").into());
+        }
+        let memory = self.memory.0.take(&worker, inline_bytes(digests, self.limits.inline_bytes)).await;
+        let size_bytes = digests.iter().map(|digest| digest.size_bytes).fold(0, u64::saturating_add);
+        let mut data = Incoming::new(parts, Duration::from_millis(self.limits.request_idle_ms), size_bytes);
         // An output that exceeds the tenant's room in the database becomes a blob, and counts as
         // one.
         let mut inline_left = self.limits.inline_bytes;
         let mut contents = Vec::with_capacity(digests.len());
-        for (wanted, expected) in digests.iter().zip(&expected) {
-            let digest = digest::parse(Some(wanted), "digests")?;
+        for (digest, expected) in digests.iter().zip(&expected) {
             let small = digest.size_bytes <= inline_left
                 && self.quota.take_if_any(&leased.meta.tenant, digest.size_bytes).await?;
             let bytes = if small {
                 inline_left -= digest.size_bytes;
-                Some(self.small(leased, &digest, expected, &mut data).await?)
+                Some(self.small(leased, digest, expected, &mut data).await?)
             } else {
-                self.large(leased, &digest, expected, &mut data).await?;
+                self.large(worker, leased, digest, expected, &mut data).await?;
                 None
             };
             contents.push(Content { digest: digest.blake3, size_bytes: digest.size_bytes, bytes });
         }
         match data.next().await? {
             Some(_) => Err(INVALID_ARGUMENT.error("bytes follow the last output").into()),
-            None => Ok(contents),
+            None => Ok(Received { contents, memory }),
         }
     }
 
@@ -90,7 +127,7 @@ impl Outputs {
         leased: &Leased,
         digest: &Digest,
         expected: &Expected,
-        data: &mut Incoming<'_>,
+        data: &mut ResultData<'_>,
     ) -> Result<Bytes, Status> {
         let mut bytes = Vec::with_capacity(digest.size_bytes as usize);
         while (bytes.len() as u64) < digest.size_bytes {
@@ -107,26 +144,23 @@ impl Outputs {
 
     async fn large(
         &self,
+        worker: WorkerId,
         leased: &Leased,
         digest: &Digest,
         expected: &Expected,
-        data: &mut Incoming<'_>,
+        data: &mut ResultData<'_>,
     ) -> Result<(), Status> {
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
-        let upload = self.keystore.begin_result(&tenant, digest).await.map_err(ApiError::from)?;
         let mut left = digest.size_bytes;
-        if upload.complete {
+        let Some((mut skip, mut writer)) = self.open(worker, &tenant, digest).await? else {
             while left > 0 {
                 left -= data.take(left).await?.len() as u64;
             }
             return Ok(self.keep(&tenant, leased, digest, expected).await?);
-        }
+        };
         let receiving = self.transfers.receive();
         // An earlier attempt may have stored the first bytes. The worker sends them again, so they
         // are skipped.
-        let mut skip = upload.committed_bytes;
-        let mut writer =
-            self.keystore.append_result(&tenant, &upload.id, upload.committed_bytes).await.map_err(ApiError::from)?;
         while left > 0 {
             let mut bytes = data.take(left).await?;
             left -= bytes.len() as u64;
@@ -134,11 +168,35 @@ impl Outputs {
             skip -= known.len() as u64;
             if !bytes.is_empty() {
                 receiving.bytes(bytes.len());
-                writer.write(bytes).await.map_err(ApiError::from)?;
+                writer.write(bytes).await.map_err(overtaken)?;
             }
         }
-        receiving.finished(writer.finish().await).map_err(ApiError::from)?;
+        receiving.finished(writer.finish().await).map_err(overtaken)?;
         Ok(self.keep(&tenant, leased, digest, expected).await?)
+    }
+
+    /// Opens the upload of an output, and returns the number of its bytes that are stored already.
+    /// Returns `None` if the tenant has the whole blob. Another job's result with the same bytes
+    /// may write to the upload between the two steps, or end it.
+    async fn open(
+        &self,
+        worker: WorkerId,
+        tenant: &TenantId,
+        digest: &Digest,
+    ) -> Result<Option<(u64, UploadWriter)>, ApiError> {
+        for _ in 0..OPEN_ATTEMPTS {
+            let upload = self.keystore.begin_result(tenant, digest).await?;
+            if upload.complete {
+                return Ok(None);
+            }
+            let stored = upload.committed_bytes;
+            match self.keystore.append_result(worker.0, tenant, &upload.id, stored).await {
+                Ok(writer) => return Ok(Some((stored, writer))),
+                Err(keystore::Error::UploadNotFound { .. } | keystore::Error::UploadOffsetMismatch { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(busy())
     }
 
     /// Checks an output that has become a blob, and pins it for the job's `keep_outputs`. The pin
@@ -169,6 +227,41 @@ impl Outputs {
     }
 }
 
+/// The bytes of a result that a worker sends.
+type ResultData<'s> = Incoming<'s, Streaming<CommitResultRequest>>;
+
+/// Number of attempts to open the upload of an output that other results write to.
+const OPEN_ATTEMPTS: usize = 3;
+
+/// Maximum number of bytes of these outputs that stay with the job.
+fn inline_bytes(digests: &[Digest], inline_bytes_max: u64) -> u64 {
+    let sizes = digests.iter().map(|digest| digest.size_bytes).filter(|bytes| *bytes <= inline_bytes_max);
+    sizes.fold(0, u64::saturating_add).min(inline_bytes_max)
+}
+
+/// Converts an error of an upload. A worker repeats its result if another result with the same
+/// bytes has taken the upload over.
+fn overtaken(error: keystore::Error) -> ApiError {
+    match error {
+        keystore::Error::UploadNotFound { .. } | keystore::Error::UploadTakenOver => busy(),
+        error => error.into(),
+    }
+}
+
+fn busy() -> ApiError {
+    OVERLOADED.error("another result with the same bytes is being stored").retry_after(RETRY_DELAY)
+}
+
+/// The outputs that a program returns.
+fn expected(program: &Compiled) -> Vec<Expected> {
+    match &program.family {
+        Family::Blocks(blocks) => {
+            blocks.outputs.iter().map(|ty| Expected::Blocks { of_row: ty.blocks() as u64 }).collect()
+        }
+        Family::Vectors(outline) => outline.outputs.iter().map(|vector| Expected::Vector(*vector)).collect(),
+    }
+}
+
 /// A required output of a job.
 enum Expected {
     /// A list of `of_row` ciphertexts for each row.
@@ -178,6 +271,37 @@ enum Expected {
 }
 
 impl Expected {
+    /// Checks the announced size of an output, which follows from the job.
+    fn check_size(&self, meta: &JobMeta, got_bytes: u64) -> Result<(), ApiError> {
+        let payload_bytes = self.payload_bytes(meta);
+        let size_bytes = payload_bytes.map(|payload| payload.saturating_add((HEADER_BYTES + TRAILER_BYTES) as u64));
+        match size_bytes {
+            Some(size_bytes) if size_bytes == got_bytes => Ok(()),
+            Some(size_bytes) => {
+                Err(INVALID_ARGUMENT.error(format!("an output of {got_bytes} bytes: expected {size_bytes}")))
+            }
+            None => Err(INVALID_ARGUMENT.error("the job's set has no such output")),
+        }
+    }
+
+    /// Bytes of the output's payload; `None` if the job's set has no such object.
+    fn payload_bytes(&self, meta: &JobMeta) -> Option<u64> {
+        match self {
+            Self::Blocks { of_row } => {
+                let mut dimensions = [0; DIMENSIONS];
+                dimensions[0] = u32::try_from(meta.rows.checked_mul(*of_row)?).ok()?;
+                Some(Layout::of(ObjectKind::LweList, meta.set.tfhe()?, &dimensions).ok()?.payload_len)
+            }
+            Self::Vector(vector) => {
+                let set = meta.set.ckks()?;
+                // The scale does not change the size.
+                let shape = CiphertextShape { level: vector.level, slots_log2: vector.slots_log2, scale: 1.0 };
+                let dimensions = shape.to_dimensions(set).ok()?;
+                layout::payload_len(ObjectKind::CkksCiphertext, set, &dimensions).ok()
+            }
+        }
+    }
+
     /// Checks an output against this requirement.
     fn conform(&self, leased: &Leased, info: &BlobInfo) -> Result<(), ApiError> {
         let meta = &leased.meta;
