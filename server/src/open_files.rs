@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::limits::Limits;
+use crate::{limits::Limits, services::READS_MAX};
 
 /// Raises the soft limit on open files to the hard limit, and warns if the hard limit is lower than
 /// the number of files that the server may need.
@@ -24,10 +24,10 @@ pub(crate) fn raise_limit(limits: &Limits) {
 }
 
 /// Files that the server needs if each connection and each call is taken and each upload is being
-/// written, and some for the database and the process itself.
+/// written, and some for results, the database and the process itself.
 fn needed(limits: &Limits) -> u64 {
     const OWN: u64 = 128;
-    [limits.connections, limits.requests, limits.watchers, limits.receiving]
+    [limits.connections, limits.requests, limits.watchers, limits.receiving, READS_MAX]
         .iter()
         .fold(OWN, |sum, limit| sum.saturating_add(*limit))
 }
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn each_connection_and_each_call_counts() {
         let limits = Limits { connections: 10, requests: 20, watchers: 3, receiving: 4, ..Limits::default() };
-        assert_eq!(needed(&limits), 128 + 37);
+        assert_eq!(needed(&limits), 128 + 37 + READS_MAX);
         assert_eq!(needed(&Limits { requests: u64::MAX, ..limits }), u64::MAX);
     }
 }

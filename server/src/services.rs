@@ -20,4 +20,4 @@ pub use job::Jobs;
 pub use key::Keys;
 pub use program::Programs;
 pub use transfer::Transfers;
-pub use worker::{Failures, OutputMemory, Outputs, Reads, Workers};
+pub use worker::{Failures, OutputMemory, Outputs, READS_MAX, Reads, Workers};

@@ -38,7 +38,7 @@ use crate::{
 pub use self::{
     failures::Failures,
     outputs::{OutputMemory, Outputs},
-    reads::Reads,
+    reads::{READS_MAX, Reads},
 };
 
 /// The worker service.
