@@ -65,7 +65,7 @@ pub struct Held(Mutex<Share<Tenant>>);
 
 impl Held {
     /// Changes the number of bytes. Holding fewer is never refused.
-    pub(super) fn resize(&self, bytes: u64) -> Result<(), ApiError> {
+    pub(crate) fn resize(&self, bytes: u64) -> Result<(), ApiError> {
         let mut share = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         share.resize(bytes).map_err(|exceeded| match exceeded {
             Exceeded::Each { limit, wanted } => {

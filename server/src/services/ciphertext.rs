@@ -1,6 +1,6 @@
 //! The ciphertext service: lists of ciphertexts that jobs read and write.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration, vec};
 
 use bytes::Bytes;
 use cloakwork_clock::{Clock, unix_micros_after};
@@ -24,6 +24,7 @@ use crate::{
     caller::Caller,
     database, digest,
     dispatch::Dispatcher,
+    edge::Held,
     error::{
         ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND, OUTPUT_EXPIRED,
         OUTPUT_NOT_READY,
@@ -95,6 +96,7 @@ impl CiphertextService for Ciphertexts {
 
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<Self::GetStream>, Status> {
         let caller = Caller::of(&request)?;
+        let held = request.extensions().get::<Arc<Held>>().cloned();
         let GetRequest { name, offset_bytes } = request.into_inner();
         let stream = match ListName::parse_own(&name, &caller.principal)? {
             ListName::Ciphertext(name) => {
@@ -109,7 +111,7 @@ impl CiphertextService for Ciphertexts {
             ListName::Output(name) => {
                 let content = self.output(&caller, &name).await?;
                 let stream = match &content.bytes {
-                    Some(bytes) => self.inline(bytes.clone(), offset_bytes)?,
+                    Some(bytes) => self.inline(bytes.clone(), offset_bytes, held)?,
                     None => self.blob(&caller, &content, offset_bytes).await?,
                 };
                 let left_bytes = content.size_bytes.saturating_sub(offset_bytes);
@@ -160,6 +162,21 @@ impl CiphertextService for Ciphertexts {
     }
 }
 
+/// The chunks of an output in memory, and the count of its bytes.
+struct HeldChunks {
+    chunks: vec::IntoIter<Bytes>,
+    #[expect(dead_code, reason = "the bytes count until this is dropped")]
+    held: Option<Arc<Held>>,
+}
+
+impl Iterator for HeldChunks {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.chunks.next()
+    }
+}
+
 impl Ciphertexts {
     async fn find(&self, caller: &Caller, name: &CiphertextName) -> Result<BlobInfo, ApiError> {
         let info = self.keystore.blob_named(&caller.tenant, &name.digest).await?;
@@ -186,7 +203,12 @@ impl Ciphertexts {
         content.ok_or_else(|| INVALID_ARGUMENT.error(format!("the job of {name} has {count} outputs")))
     }
 
-    fn inline(&self, mut bytes: Bytes, offset: u64) -> Result<Chunks, ApiError> {
+    /// The chunks of an output that is stored with its job. `held` counts the whole output until the
+    /// caller has read its last chunk, because the chunks share its memory.
+    fn inline(&self, mut bytes: Bytes, offset: u64, held: Option<Arc<Held>>) -> Result<Chunks, ApiError> {
+        if let Some(held) = &held {
+            held.resize(bytes.len() as u64)?;
+        }
         let offset = usize::try_from(offset).ok().filter(|offset| *offset <= bytes.len());
         let offset = offset.ok_or_else(|| {
             INVALID_ARGUMENT
@@ -200,6 +222,7 @@ impl Ciphertexts {
             chunks.push(rest.split_to(chunk.min(rest.len())));
         }
         let transfers = self.transfers.clone();
+        let chunks = HeldChunks { chunks: chunks.into_iter(), held };
         Ok(Box::pin(tokio_stream::iter(chunks).map(move |data| {
             transfers.sent(data.len());
             Ok(GetResponse { data })

@@ -6,7 +6,7 @@ use cloakwork_client::{Finished, JobRequest};
 use cloakwork_proto::v1::{GetRequest, GetResponse, ciphertext_service_client::CiphertextServiceClient};
 use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, eventually};
 use futures_util::TryStreamExt as _;
-use tonic::{Request, Streaming, transport::Channel};
+use tonic::{Request, Status, Streaming, transport::Channel};
 
 /// Number of bytes that the server may send to a client that does not read.
 const WINDOW_BYTES: u32 = 65_535;
@@ -62,12 +62,16 @@ impl Case {
 
     /// Begins to read the output.
     async fn get(&self, token: &str, offset_bytes: u64) -> Streaming<GetResponse> {
+        self.try_get(token, offset_bytes).await.expect("a stream")
+    }
+
+    async fn try_get(&self, token: &str, offset_bytes: u64) -> Result<Streaming<GetResponse>, Status> {
         let endpoint = Channel::from_shared(self.server.url()).expect("a URL").initial_stream_window_size(WINDOW_BYTES);
         let channel = endpoint.connect().await.expect("an answer");
         let name = self.finished.output(0).expect("an output").name.clone();
         let mut request = Request::new(GetRequest { name, offset_bytes });
         request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().expect("a header"));
-        CiphertextServiceClient::new(channel).get(request).await.expect("a stream").into_inner()
+        Ok(CiphertextServiceClient::new(channel).get(request).await?.into_inner())
     }
 
     /// Reads the output to its end. Returns the number of bytes.
@@ -133,4 +137,26 @@ async fn only_a_delivered_result_counts_as_fetched() {
         assert!(kept <= Duration::from_secs(600), "{kept:?} after the last byte was delivered");
         assert_eq!(case.read(&token, 0).await, size, "for a while it can be fetched again");
     }
+}
+
+/// The chunks of an output share its memory. A caller that has read only the first of them keeps
+/// the whole output there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unread_output_counts_in_memory_with_all_its_bytes() {
+    const TENANT_BYTES: u64 = 1 << 20;
+    let setup = Setup::default().with("limits.chunk_bytes", 4096).with("limits.tenant_held_bytes", TENANT_BYTES);
+    let case = case(setup, 200).await;
+    let token = case.server.token("acme", "read");
+    let (mut unread, mut refused) = (Vec::new(), None);
+    for _ in 0..=TENANT_BYTES / case.size() {
+        match case.try_get(&token, 0).await {
+            Ok(stream) => unread.push(stream),
+            Err(status) => refused = Some(status),
+        }
+    }
+    let refused = refused.expect("the outputs together exceed the limit");
+    assert!(refused.message().contains("tenant_held_bytes"), "{refused}");
+    assert!(!unread.is_empty(), "one output fits");
+    drop(unread);
+    eventually("the memory is free again", || async { case.try_get(&token, 0).await.is_ok() }).await;
 }
