@@ -301,8 +301,8 @@ impl Connection {
         read
     }
 
-    /// Charges the peer's address for control frames, and pauses the connection while the address is
-    /// in debt. Answering these frames takes time from the tenants.
+    /// Charges the peer's address for control frames, and pauses the connection while the address
+    /// is in debt. Answering these frames takes time from the tenants.
     fn charge_control_frames(&mut self) {
         let Some((addresses, address)) = &self.budget else { return };
         while self.frames.control_frames() - self.charged_frames >= CONTROL_FRAMES_OF_A_CALL {

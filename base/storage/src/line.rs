@@ -1,7 +1,8 @@
 //! The line of the tenants, which precedes the line of the connections.
 //!
-//! Tenants take turns in their line. Only as many callers leave it as connections can serve, and the
-//! server does not wait in it. The waiting calls of tenants therefore never delay the server.
+//! Tenants take turns in their line. Only as many callers leave the line as connections can serve,
+//! and the server does not wait in it. The waiting calls of tenants therefore never delay the
+//! server.
 
 use std::sync::Arc;
 

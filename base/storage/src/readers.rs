@@ -56,7 +56,8 @@ pub struct Reader {
 type Places = (OwnedSemaphorePermit, Option<Place>);
 
 impl Readers {
-    /// Opens the first connection. Tenants get at most `count`, and the server `SERVER_READERS` more.
+    /// Opens the first connection. Tenants get at most `count`, and the server `SERVER_READERS`
+    /// more.
     pub(crate) async fn open(path: PathBuf, count: u32) -> Result<Self, Error> {
         let count = count.max(1);
         let first = Connection::new(Session::open(&path, Access::Read).await?);

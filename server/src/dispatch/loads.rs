@@ -124,8 +124,8 @@ impl Actor {
         loading
     }
 
-    /// Takes the result of a read. The next assignment hands out the lease. If a part of the work is
-    /// gone, the job ends.
+    /// Takes the result of a read. The next assignment hands out the lease. If a part of the work
+    /// is gone, the job ends.
     pub(super) fn loaded(&mut self, loaded: Loaded) {
         let Loaded { worker, job, epoch, work } = loaded;
         let read = self.loads.reads.get_mut(&(job, epoch)).filter(|read| matches!(read, Read::Begun));

@@ -105,8 +105,8 @@ impl Fixture {
         tokio::spawn(async move { dispatcher.submit(job, promised).await })
     }
 
-    /// Holds all connections with which the dispatcher could read the store: those of the server, and
-    /// the one that tenants leave unused.
+    /// Holds all connections with which the dispatcher could read the store: those of the server,
+    /// and the one that tenants leave unused.
     async fn hold_readers(&self) -> [Reader; 3] {
         let read = async || self.database.read(Asker::Server).await.unwrap();
         [read().await, read().await, read().await]

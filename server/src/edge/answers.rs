@@ -1,9 +1,9 @@
 //! The answers of one connection that have not been sent to their end.
 //!
-//! The HTTP library takes the next piece of an answer only when the reader has room for it, and a
-//! deadline, an eviction or a revoked token ends an answer only when its next piece is taken. A
+//! The HTTP library takes the next piece of an answer only when the reader has room for the piece.
+//! A deadline, an eviction or a revoked token ends an answer only when its next piece is taken. A
 //! reader without room would therefore keep an answer for ever, with its open file or its stream of
-//! messages. So each connection looks at these answers itself.
+//! messages. For this reason, each connection checks these answers itself.
 
 use std::{
     collections::HashMap,

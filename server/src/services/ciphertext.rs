@@ -203,8 +203,8 @@ impl Ciphertexts {
         content.ok_or_else(|| INVALID_ARGUMENT.error(format!("the job of {name} has {count} outputs")))
     }
 
-    /// The chunks of an output that is stored with its job. `held` counts the whole output until the
-    /// caller has read its last chunk, because the chunks share its memory.
+    /// The chunks of an output that is stored with its job. `held` counts the whole output until
+    /// the caller has read its last chunk, because the chunks share the output's memory.
     fn inline(&self, mut bytes: Bytes, offset: u64, held: Option<Arc<Held>>) -> Result<Chunks, ApiError> {
         if let Some(held) = &held {
             held.resize(bytes.len() as u64)?;

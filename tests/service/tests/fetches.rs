@@ -143,9 +143,14 @@ async fn only_a_delivered_result_counts_as_fetched() {
 /// the whole output there.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unread_output_counts_in_memory_with_all_its_bytes() {
-    const TENANT_BYTES: u64 = 1 << 20;
-    let setup = Setup::default().with("limits.chunk_bytes", 4096).with("limits.tenant_held_bytes", TENANT_BYTES);
+    const TENANT_BYTES: u64 = 4 << 20;
+    let setup = Setup::default()
+        .with("limits.message_bytes", TENANT_BYTES / 4)
+        .with("limits.inline_bytes", TENANT_BYTES / 8)
+        .with("limits.chunk_bytes", 4096)
+        .with("limits.tenant_held_bytes", TENANT_BYTES);
     let case = case(setup, 200).await;
+    assert!(case.size() <= TENANT_BYTES / 8, "the output of {} bytes is not stored with its job", case.size());
     let token = case.server.token("acme", "read");
     let (mut unread, mut refused) = (Vec::new(), None);
     for _ in 0..=TENANT_BYTES / case.size() {
