@@ -340,7 +340,10 @@ impl AsyncRead for Connection {
             let received = &buffer.filled()[before_bytes..];
             self.received_bytes = self.received_bytes.saturating_add(received.len());
             self.frames.pass(received);
-            if !self.slot.is_authenticated() && !self.slot.is_proxy() {
+            if self.slot.is_authenticated() || self.slot.is_proxy() {
+                // A connection that loses its owner is not charged for frames of that owner.
+                self.charged_frames = self.frames.control_frames();
+            } else {
                 self.charge_control_frames();
             }
             self.slot.receive(received.len(), self.frames.unfinished_bytes());

@@ -203,7 +203,10 @@ impl Edge {
         };
         let ended = tokio::select! {
             ended = served => ended,
-            never = answers.end_stalled() => match never {},
+            () = answers.end_stalled(), if !is_proxy => {
+                tracing::debug!(?peer, "closed a connection whose peer reads nothing");
+                return;
+            }
         };
         if let Err(error) = ended {
             tracing::debug!(%error, ?peer, "a connection failed");
@@ -246,7 +249,7 @@ impl Edge {
             Ok((mut response, taken)) => {
                 call.end(response.headers_mut());
                 let cut = self.cut(peer, rule, deadline, credentials, &taken);
-                response.map(|body| Body::new(Guarded::new(Answer::new(body, cut, call, taken), answers.as_ref())))
+                response.map(|body| Body::new(Guarded::new(Answer::new(body, cut, call, taken, answers))))
             }
             Err(error) => {
                 let mut response = empty();

@@ -48,15 +48,15 @@ pub enum RunError {
     #[error("storage.directory: {0}")]
     Directory(#[from] DirectoryError),
     /// Another server uses the data directory.
-    #[error("storage.directory {path}: another server is running on it", path = path.display())]
+    #[error("storage.directory {path}: another server or command is running on it", path = path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
     },
     /// A server uses a database of an earlier version, which this program would change under it.
     #[error(
-        "storage.directory {path}: a server is running on a database of an earlier version; stop it, or wait until a \
-         server of this version has started", path = path.display()
+        "storage.directory {path}: a server or command is running on a database of an earlier version; stop it, or wait \
+         until a server of this version has started", path = path.display()
     )]
     EarlierServer {
         /// The directory.
@@ -148,12 +148,18 @@ async fn unless_an_earlier_server_runs<T>(
     open().await
 }
 
-/// Whether the database exists and is of this version, so that opening it does not change it.
+/// Whether the database exists and has this version of each schema, so that opening the database
+/// does not change it.
 async fn has_current_version(directory: &Path) -> Result<bool, RunError> {
     let path = directory.join(database::FILE);
-    let version = Database::version_of(&path, &database::SCHEMA).await;
-    let version = version.map_err(|source| RunError::Database { path, source })?;
-    Ok(version.is_some_and(|version| version >= database::SCHEMA.version()))
+    for schema in &database::SCHEMAS {
+        let version = Database::version_of(&path, schema).await;
+        let version = version.map_err(|source| RunError::Database { path: path.clone(), source })?;
+        if version.is_none_or(|version| version < schema.version()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Refuses a directory that a server of an earlier version used, and whose catalogue file is

@@ -16,6 +16,10 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// short.
 const ROWS: u32 = 256;
 
+/// Number of jobs whose outputs one transaction removes. A longer transaction would keep the writer
+/// from the calls of tenants.
+const TOGETHER: usize = 64;
+
 /// Runs the sweep at intervals.
 pub struct Sweeper {
     /// Jobs.
@@ -69,9 +73,8 @@ impl Sweeper {
     async fn outputs(&self) -> Result<(), String> {
         loop {
             let expired = self.store.expired_outputs(self.clock.unix_micros(), ROWS).await.map_err(text)?;
-            for job in &expired {
-                self.store.drop_outputs(*job).await.map_err(text)?;
-                self.keystore.unpin(&id::output_holder(*job)).await.map_err(text)?;
+            for jobs in expired.chunks(TOGETHER) {
+                self.store.drop_outputs(jobs).await.map_err(text)?;
             }
             if expired.len() < ROWS as usize {
                 return Ok(());

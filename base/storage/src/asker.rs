@@ -11,7 +11,8 @@ pub enum Asker<'t> {
     /// Work that calls of all tenants wait for, such as decisions about jobs. The server does not
     /// wait in the line of the tenants. No tenant may therefore cause much of this work.
     Server,
-    /// Work that no call waits for, such as the removal of expired data. Takes turns like a tenant.
+    /// Work that no call waits for, such as the removal of expired data. This work takes turns like
+    /// a tenant.
     Upkeep,
 }
 

@@ -16,8 +16,7 @@ const CONTINUATION: u8 = 0x9;
 /// The flag of the frame that ends a header block.
 const END_HEADERS: u8 = 0x4;
 
-/// Counts the received bytes of an unfinished frame or header block, and the frames that belong to
-/// no call.
+/// Counts the received bytes of an unfinished frame or header block, and the control frames.
 ///
 /// The HTTP/2 library keeps an unfinished frame or header block in memory until its last byte
 /// arrives, and a frame may be 1 MiB long. The library answers some frames, such as PING, at once.
@@ -31,7 +30,7 @@ pub(super) struct FrameMeter {
     received_bytes: usize,
     /// Bytes of the preface or of the current frame's payload that are still missing.
     missing_bytes: usize,
-    /// Number of received frames that belong to no call, such as PING and SETTINGS.
+    /// Number of received frames other than DATA, HEADERS and CONTINUATION.
     control_frames: u64,
 }
 
@@ -80,7 +79,7 @@ impl FrameMeter {
         matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS == 0
     }
 
-    /// Number of received frames that belong to no call.
+    /// Number of received frames other than DATA, HEADERS and CONTINUATION.
     pub(super) fn control_frames(&self) -> u64 {
         self.control_frames
     }

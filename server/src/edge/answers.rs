@@ -1,17 +1,20 @@
 //! The answers of one connection that have not been sent to their end.
 //!
-//! The HTTP library takes the next piece of an answer only when the reader has room for the piece.
-//! A deadline, an eviction or a revoked token ends an answer only when its next piece is taken. A
-//! reader without room would therefore keep an answer for ever, with its open file or its stream of
+//! The HTTP library takes a piece of an answer, and takes the next piece when the reader has room. A
+//! deadline, an eviction or a revoked token ends an answer only when a piece is taken. A reader
+//! without room would therefore keep an answer for ever, with its open file or its stream of
 //! messages. For this reason, each connection checks these answers itself.
+//!
+//! The library also keeps pieces that it has taken until the reader has room. Nothing but the end
+//! of the connection takes these pieces from it.
 
 use std::{
-    collections::HashMap,
-    convert::Infallible,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},
@@ -23,7 +26,7 @@ use super::body::Answer;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum time in which a reader has no room for the next piece of an answer. The answer then
-/// ends.
+/// ends, and so does the connection if the library still keeps a piece of that age.
 const UNREAD_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// The answers of a connection.
@@ -31,6 +34,7 @@ const UNREAD_TIME_MAX: Duration = Duration::from_secs(300);
 pub(super) struct Answers {
     open: Mutex<Open>,
     added: Notify,
+    unsent: Mutex<Unsent>,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +43,23 @@ struct Open {
     answers: HashMap<u64, Arc<Mutex<Answer>>>,
 }
 
+/// The pieces that the HTTP library keeps.
+#[derive(Debug, Default)]
+struct Unsent {
+    noted: u64,
+    since: BTreeMap<u64, Instant>,
+}
+
 impl Answers {
+    /// Notes a piece until the HTTP library drops it.
+    pub(super) fn note(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        let mut unsent = self.unsent();
+        unsent.noted += 1;
+        let number = unsent.noted;
+        unsent.since.insert(number, Instant::now());
+        Bytes::from_owner(Piece { bytes, answers: self.clone(), number })
+    }
+
     /// Adds an answer, until the returned value is dropped.
     pub(super) fn add(self: &Arc<Self>, answer: &Arc<Mutex<Answer>>) -> Listed {
         let mut open = self.open();
@@ -52,15 +72,24 @@ impl Answers {
         Listed { answers: self.clone(), number }
     }
 
-    /// Ends stalled answers, for as long as the connection lives.
-    pub(super) async fn end_stalled(&self) -> Infallible {
+    /// Ends stalled answers. Returns when the connection must end as well.
+    pub(super) async fn end_stalled(&self) {
         loop {
-            if self.open().answers.is_empty() {
+            if self.open().answers.is_empty() && self.unsent().since.is_empty() {
                 self.added.notified().await;
             }
             sleep(CHECK_INTERVAL).await;
             self.check();
+            if self.is_stuck() {
+                return;
+            }
         }
+    }
+
+    /// Whether the HTTP library has kept a piece for too long.
+    fn is_stuck(&self) -> bool {
+        // Pieces are numbered in the order of their times.
+        self.unsent().since.first_key_value().is_some_and(|(_, since)| since.elapsed() > UNREAD_TIME_MAX)
     }
 
     fn check(&self) {
@@ -71,6 +100,10 @@ impl Answers {
             let ended = lock(&answer).end_if_stalled(now, UNREAD_TIME_MAX);
             drop(ended);
         }
+    }
+
+    fn unsent(&self) -> MutexGuard<'_, Unsent> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -90,6 +123,25 @@ impl Drop for Listed {
         let removed = self.answers.open().answers.remove(&self.number);
         // Dropped without the lock.
         drop(removed);
+    }
+}
+
+/// A piece of an answer, noted until it is dropped.
+struct Piece {
+    bytes: Bytes,
+    answers: Arc<Answers>,
+    number: u64,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.answers.unsent().since.remove(&self.number);
     }
 }
 
@@ -157,8 +209,8 @@ mod tests {
             let answers = Arc::<Answers>::default();
             let call = Call::begin(Arc::new(Telemetry::new().unwrap()), "/test");
             let taken = Taken::Probe(Probes::new(1).enter(Load::Probe), None);
-            let answer = Answer::new(Body::new(Pieces(pieces, sender)), cut, call, taken);
-            Self { body: Guarded::new(answer, Some(&answers)), answers, dropped }
+            let answer = Answer::new(Body::new(Pieces(pieces, sender)), cut, call, taken, Some(answers.clone()));
+            Self { body: Guarded::new(answer), answers, dropped }
         }
 
         fn take(&mut self) -> Poll<Option<Frame<Bytes>>> {
@@ -233,6 +285,24 @@ mod tests {
         assert!(begun.elapsed() <= UNREAD_TIME_MAX + 2 * CHECK_INTERVAL);
         drop(fixture.body);
         assert!(fixture.answers.open().answers.is_empty(), "an answer at its end is not kept");
+        assert!(!ending.is_finished(), "the reader has taken the piece");
         ending.abort();
+    }
+
+    /// The HTTP library drops an answer whose last piece it has taken, and keeps that piece.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_if_its_peer_does_not_take_a_piece_for_too_long() {
+        let mut fixture = Fixture::new(2, None);
+        let answers = fixture.answers.clone();
+        let ending = tokio::spawn(async move { answers.end_stalled().await });
+        let Poll::Ready(Some(first)) = fixture.take() else { panic!("a piece") };
+        advance(UNREAD_TIME_MAX / 2).await;
+        let Poll::Ready(Some(second)) = fixture.take() else { panic!("a piece") };
+        drop((first, fixture.body));
+        let begun = Instant::now();
+        ending.await.unwrap();
+        assert!(begun.elapsed() >= UNREAD_TIME_MAX, "the first piece was sent in time");
+        assert_eq!(second.into_data().unwrap(), b"piece"[..]);
+        assert!(fixture.answers.unsent().since.is_empty());
     }
 }

@@ -72,8 +72,9 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// Guards an answer. `answers` are those of its connection, if it has one.
-    pub(super) fn new(answer: Answer, answers: Option<&Arc<Answers>>) -> Self {
+    /// Guards an answer, which its connection lists.
+    pub(super) fn new(answer: Answer) -> Self {
+        let answers = answer.answers.clone();
         let answer = Arc::new(Mutex::new(answer));
         Self { _listed: answers.map(|answers| answers.add(&answer)), answer }
     }
@@ -102,16 +103,29 @@ pub(super) struct Answer {
     body: Option<Body>,
     cut: Option<Cut>,
     call: Call,
-    taken: Taken,
+    /// Released when the answer is cut off. The HTTP library may keep an answer that nobody reads
+    /// for as long as the connection lives.
+    taken: Option<Taken>,
     /// When a piece was taken, while the next piece has not been asked for.
     unread_since: Option<Instant>,
     /// The trailers of an answer that was cut off between two pieces.
     trailers: Option<HeaderMap>,
+    /// The answers of the connection, if the call came over one.
+    answers: Option<Arc<Answers>>,
+}
+
+/// The resources of an answer that was cut off.
+#[expect(dead_code, reason = "the values release their resources when they are dropped")]
+pub(super) struct Released {
+    body: Option<Body>,
+    taken: Option<Taken>,
 }
 
 impl Answer {
-    pub(super) fn new(body: Body, cut: Option<Cut>, call: Call, taken: Taken) -> Self {
-        Self { body: Some(body), cut, call, taken, unread_since: None, trailers: None }
+    /// An answer to a call over the connection of `answers`, or inside the process.
+    pub(super) fn new(body: Body, cut: Option<Cut>, call: Call, taken: Taken, answers: Option<Arc<Answers>>) -> Self {
+        let unread_since = Some(Instant::now());
+        Self { body: Some(body), cut, call, taken: Some(taken), unread_since, trailers: None, answers }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
@@ -124,10 +138,14 @@ impl Answer {
                 if let Some(trailers) = frame.trailers_mut() {
                     self.call.end(trailers);
                 }
-                match self.taken.count(frame) {
+                let counted = match &self.taken {
+                    Some(taken) => taken.count(frame),
+                    None => Ok(frame),
+                };
+                match counted {
                     Ok(frame) => {
                         self.unread_since = Some(Instant::now());
-                        return Poll::Ready(Some(Ok(frame)));
+                        return Poll::Ready(Some(Ok(self.noted(frame))));
                     }
                     Err(error) => error,
                 }
@@ -143,8 +161,9 @@ impl Answer {
     }
 
     /// Cuts the answer off if its reader takes nothing, and either the answer must end early or
-    /// this has lasted for `unread_time_max`. Returns the body, which the caller drops.
-    pub(super) fn end_if_stalled(&mut self, now: Instant, unread_time_max: Duration) -> Option<Body> {
+    /// this has lasted for `unread_time_max`. Returns the resources of the answer, which the caller
+    /// drops.
+    pub(super) fn end_if_stalled(&mut self, now: Instant, unread_time_max: Duration) -> Option<Released> {
         let unread_time = now.saturating_duration_since(self.unread_since?);
         let error = if unread_time >= unread_time_max {
             let message = format!("the caller read nothing of the answer for {} s", unread_time.as_secs());
@@ -156,16 +175,25 @@ impl Answer {
                 Some(Poll::Pending) | None => None,
             }
         };
-        self.cut_off(error?)
+        Some(self.cut_off(error?))
     }
 
-    /// Ends the answer with an error, and returns its body.
-    fn cut_off(&mut self, error: ApiError) -> Option<Body> {
+    /// Ends the answer with an error, and returns its resources.
+    fn cut_off(&mut self, error: ApiError) -> Released {
         let mut trailers = HeaderMap::new();
         self.call.fail(error, &mut trailers);
         self.trailers = Some(trailers);
         (self.cut, self.unread_since) = (None, None);
-        self.body.take()
+        Released { body: self.body.take(), taken: self.taken.take() }
+    }
+
+    /// The frame, whose data its connection notes until they are sent.
+    fn noted(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match (&self.answers, frame.into_data()) {
+            (Some(answers), Ok(data)) => Frame::data(answers.note(data)),
+            (None, Ok(data)) => Frame::data(data),
+            (_, Err(frame)) => frame,
+        }
     }
 
     fn is_at_end(&self) -> bool {

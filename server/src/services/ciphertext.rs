@@ -186,18 +186,18 @@ impl Ciphertexts {
     /// An output of a job that has succeeded.
     async fn output(&self, caller: &Caller, name: &OutputName) -> Result<Content, ApiError> {
         let job = JobId(name.job.job.as_u128());
-        // The view of an ended job holds all its outputs, and is dropped before the next wait.
-        let (content, count) = {
-            let view = self.dispatcher.find(caller.tenant.as_str(), job).await?;
-            let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job for {name}")))?;
-            let end = view.borrow().end.clone().filter(|end| end.error.is_none());
-            let end = end.ok_or_else(|| OUTPUT_NOT_READY.error(format!("the job of {name} has not succeeded")))?;
-            (end.outputs.get(name.index as usize).cloned(), end.outputs.len())
-        };
+        // The view of an ended job holds all its outputs in memory. Nothing waits after it was read.
+        let is_deleted = self.store.is_deleted(caller.tenant.as_str(), job, name.index).await;
+        let is_deleted = is_deleted.map_err(database::failed)?;
+        let view = self.dispatcher.find(caller.tenant.as_str(), job).await?;
+        let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job for {name}")))?;
+        let end = view.borrow().end.clone().filter(|end| end.error.is_none());
+        let end = end.ok_or_else(|| OUTPUT_NOT_READY.error(format!("the job of {name} has not succeeded")))?;
+        let (content, count) = (end.outputs.get(name.index as usize).cloned(), end.outputs.len());
         if count == 0 {
             return Err(OUTPUT_EXPIRED.error(format!("{name} has expired")));
         }
-        if self.store.is_deleted(caller.tenant.as_str(), job, name.index).await.map_err(database::failed)? {
+        if is_deleted {
             return Err(OUTPUT_EXPIRED.error(format!("{name} was deleted")));
         }
         content.ok_or_else(|| INVALID_ARGUMENT.error(format!("the job of {name} has {count} outputs")))

@@ -136,10 +136,11 @@ fn announced(bytes: &[u8]) -> Option<u64> {
     Some(u32::from_be_bytes(*length).into())
 }
 
-/// The message without its prefix, or `None` if the message is incomplete.
+/// The message without its prefix, or `None` if the message is incomplete or compressed. The
+/// decoder refuses both.
 fn message(bytes: &[u8]) -> Option<&[u8]> {
     let (length, message) = (announced(bytes)?, bytes.get(PREFIX_BYTES..)?);
-    (message.len() as u64 == length).then_some(message)
+    (bytes[0] == 0 && message.len() as u64 == length).then_some(message)
 }
 
 /// A body of one piece.

@@ -143,11 +143,10 @@ impl Jobs {
         self.dispatcher.submit(admitted?, promised).await
     }
 
-    /// The job that an earlier request with the same id made. The outputs that its view holds are
-    /// dropped at once, because the admission of the repeated request may take minutes.
+    /// The job that an earlier request with the same id made.
     async fn earlier(&self, caller: &Caller, request: &jobs::Request) -> Result<Option<JobId>, ApiError> {
-        let view = self.store.job_by_request(caller.tenant.as_str(), &request.id).await.map_err(database::failed)?;
-        view.map(|view| jobs::same_request(&view.meta, request).map(|()| view.meta.id)).transpose()
+        let meta = self.store.meta_by_request(caller.tenant.as_str(), &request.id).await.map_err(database::failed)?;
+        meta.map(|meta| jobs::same_request(&meta, request).map(|()| meta.id)).transpose()
     }
 
     /// Waits until the job has ended.

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::{assignments::Assignments, inbox::Inbox, report::label};
-use super::Transfers;
+use super::{Transfers, intake::Arrived};
 use crate::{
     dispatch::Dispatcher,
     error::{DEADLINE_EXCEEDED, FIELD_MISSING},
@@ -73,7 +73,8 @@ impl WorkerService for Workers {
 
     async fn attach(&self, request: Request<Streaming<AttachRequest>>) -> Result<Response<Self::AttachStream>, Status> {
         let mut messages = request.into_inner();
-        let first = self.first_report(&mut messages).await?;
+        let first = self.first_message(&mut messages).await?;
+        let first = first.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?;
         let report = Arc::new(report::report(&first)?);
         let (version, device) = (label(&first.version, "version")?, label(&first.device, "device")?);
         let shown = watch::Sender::new(report::shown(&first));
@@ -111,21 +112,22 @@ impl WorkerService for Workers {
         &self,
         request: Request<Streaming<CommitResultRequest>>,
     ) -> Result<Response<CommitResultResponse>, Status> {
-        let accepted = self.hand_in(request.into_inner()).await?;
+        let arrived = Arrived::of(&request);
+        let accepted = self.hand_in(request.into_inner(), arrived).await?;
         Ok(Response::new(CommitResultResponse { accepted }))
     }
 }
 
 impl Workers {
-    /// The first report on a stream. The whole report must arrive within the time of a lease. A
-    /// slower worker could keep no job, and a stream keeps its place while it sends a few bytes at
-    /// a time.
-    async fn first_report(&self, messages: &mut Streaming<AttachRequest>) -> Result<AttachRequest, Status> {
+    /// The first message on a worker's stream. The whole message must arrive within the time of a
+    /// lease. A slower worker could keep no job, and a stream keeps its place while it sends a few
+    /// bytes at a time.
+    async fn first_message<M>(&self, messages: &mut Streaming<M>) -> Result<Option<M>, Status> {
         let lease_ms = self.limits.lease_ms;
-        let first = timeout(Duration::from_millis(lease_ms), messages.message())
-            .await
-            .map_err(|_| DEADLINE_EXCEEDED.error(format!("no whole report arrived within {lease_ms} ms (lease_ms)")))?;
-        Ok(first?.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?)
+        timeout(Duration::from_millis(lease_ms), messages.message()).await.unwrap_or_else(|_| {
+            let message = format!("no whole message arrived within {lease_ms} ms (lease_ms)");
+            Err(DEADLINE_EXCEEDED.error(message).into())
+        })
     }
 }
 

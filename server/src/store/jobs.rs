@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
+use cloakwork_keystore::release_pins;
 use cloakwork_params::{AnySet, KeyId, SetId};
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
@@ -51,17 +52,6 @@ impl Store {
             .await?;
         let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
         self.database.apply(Asker::Server, Survival::Crash, |batch| _ = batch.push(sql)).await
-    }
-
-    /// The job that the request with this ID created.
-    pub async fn job_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobView>, Error> {
-        if !self.requests.may_hold(tenant, request_id) {
-            return Ok(None);
-        }
-        let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
-        let query = reader.query("SELECT * FROM jobs WHERE tenant = $1 AND request_id = $2");
-        let row = query.bind(tenant).bind(*request_id).optional().await?;
-        view(&mut reader, row, true).await
     }
 
     /// The metadata of the job that the request with this ID created.
@@ -127,11 +117,15 @@ impl Store {
         rows.iter().map(|row| job_id(row, "id")).collect()
     }
 
-    /// Deletes the outputs of a job.
-    pub async fn drop_outputs(&self, job: JobId) -> Result<(), Error> {
+    /// Deletes the outputs of jobs, and releases the blobs among them. Few jobs at a time keep the
+    /// transaction short.
+    pub async fn drop_outputs(&self, jobs: &[JobId]) -> Result<(), Error> {
         let delete = |batch: &mut Batch| {
-            batch.push("DELETE FROM job_outputs WHERE job = $1").bind(id::to_bytes(job));
-            batch.push("UPDATE jobs SET has_outputs = 0 WHERE id = $1").bind(id::to_bytes(job));
+            for job in jobs {
+                batch.push("DELETE FROM job_outputs WHERE job = $1").bind(id::to_bytes(*job));
+                batch.push("UPDATE jobs SET has_outputs = 0 WHERE id = $1").bind(id::to_bytes(*job));
+                release_pins(batch, &id::output_holder(*job));
+            }
         };
         self.database.apply(Asker::Upkeep, Survival::PowerFailure, delete).await
     }

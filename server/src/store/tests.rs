@@ -81,7 +81,7 @@ async fn inline_bytes_of_a_tenant_follow_inserts_and_deletes() {
     let closed = |number| Write::Closed(JobId(number), LatencyRecord::default());
     store.apply(Survival::Crash, &[end(1, &[50]), end(2, &[]), closed(1), closed(2)]).await.unwrap();
     assert_eq!(store.inline_bytes("a").await.unwrap(), 10 + 50);
-    store.drop_outputs(JobId(1)).await.unwrap();
+    store.drop_outputs(&[JobId(1)]).await.unwrap();
     assert_eq!(store.inline_bytes("a").await.unwrap(), 10);
     assert_eq!(store.forget_jobs(10, 100).await.unwrap(), 2);
     assert_eq!(store.forget_programs(100).await.unwrap(), 1);

@@ -155,7 +155,7 @@ async fn check_jobs(store: &Store) {
     assert_eq!(&program[..], [10, 11, 12]);
     let mut request = [0; 16];
     (request[0], request[15]) = (0xa0, 1);
-    assert_eq!(store.job_by_request("acme", &request).await.unwrap().unwrap().meta.id, JobId(JOB + 1));
+    assert_eq!(store.meta_by_request("acme", &request).await.unwrap().unwrap().id, JobId(JOB + 1));
     assert_eq!(store.embedded_workers().await.unwrap(), [u128::from_be_bytes([0x77; 16])]);
 }
 
@@ -166,7 +166,7 @@ async fn check_forgetting(store: &Store) {
     assert_eq!(store.expired_outputs(i64::MAX, 10).await.unwrap(), [done]);
     assert_eq!(store.forget_oldest("acme", 10).await.unwrap(), 1, "the failed job");
     assert!(store.job("acme", done, false).await.unwrap().is_some(), "its outputs are kept");
-    store.drop_outputs(done).await.unwrap();
+    store.drop_outputs(&[done]).await.unwrap();
     assert_eq!(store.expired_outputs(i64::MAX, 10).await.unwrap(), []);
     assert_eq!(store.forget_oldest("acme", 10).await.unwrap(), 1);
     let live = store.jobs("acme", &[JobState::Running, JobState::Failed], None, 10).await.unwrap();

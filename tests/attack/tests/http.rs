@@ -149,3 +149,35 @@ async fn control_frames_without_a_token_are_limited_by_address() {
     assert!(answered <= allowed, "{answered} pings answered in {seconds} s: at most {allowed}");
     assert_eq!(server.probe("/livez").await, Some(200));
 }
+
+/// A refused call takes a connection from its tenant. The connection's address must not pay for the
+/// control frames that arrived while the tenant owned the connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn control_frames_of_a_tenant_are_not_charged_afterwards() {
+    const PINGS: u64 = 20_000;
+    let setup = Setup::default().without_worker().with("limits.address_calls_per_second", 10);
+    let server = Server::start(setup).await;
+    let token = server.token("acme", "jobs");
+    let mut connection = open(&server).await;
+    let capabilities = "/cloakwork.v1.CapabilityService/GetCapabilities";
+    for (token, expected) in [(&*token, true), ("Bearer-of-nothing", false)] {
+        let headers = HeaderBlock::grpc_call(capabilities).field("authorization", &format!("Bearer {token}"));
+        let stream = connection.open_stream(0, headers).await.expect("the request is sent");
+        let empty_message = [0; 5];
+        connection.send(FrameKind::Data, flags::END_STREAM, stream, &empty_message).await.expect("the request is sent");
+        let is_end =
+            |frame: &cloakwork_tests_attack::Frame| frame.stream == stream && frame.flags & flags::END_STREAM != 0;
+        connection.receive_until(Duration::from_secs(60), is_end).await.expect("an answer");
+        if expected {
+            for _ in 0..PINGS {
+                connection.send(FrameKind::Ping, 0, 0, &[0; 8]).await.expect("the tenant's connection is read");
+                let is_answer = |frame: &cloakwork_tests_attack::Frame| frame.is(FrameKind::Ping);
+                connection.receive_until(Duration::from_secs(60), is_answer).await.expect("an answer to the ping");
+            }
+        }
+    }
+    // A charged address would be paused for two seconds.
+    let stream = connection.open_stream(flags::END_STREAM, HeaderBlock::grpc_call(HEALTH)).await.expect("a request");
+    let is_answer = |frame: &cloakwork_tests_attack::Frame| frame.stream == stream;
+    assert!(connection.receive_until(Duration::from_millis(1500), is_answer).await.is_some(), "the reader is paused");
+}

@@ -24,6 +24,7 @@ use crate::{
     dispatch::{Failure, Leased, Outcome, Turn},
     error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, OVERLOADED, STALE_LEASE},
     jobs::Content,
+    services::intake::Arrived,
 };
 
 /// Maximum number of outputs that a worker announces. No program has more.
@@ -60,8 +61,12 @@ enum Refusal {
 impl Workers {
     /// Takes the outcome of a leased job from a worker. Returns false if the worker no longer holds
     /// the lease.
-    pub(super) async fn hand_in(&self, parts: Streaming<CommitResultRequest>) -> Result<bool, Status> {
-        match self.try_hand_in(parts).await {
+    pub(super) async fn hand_in(
+        &self,
+        parts: Streaming<CommitResultRequest>,
+        arrived: Arrived,
+    ) -> Result<bool, Status> {
+        match self.try_hand_in(parts, arrived).await {
             Ok(accepted) => Ok(accepted),
             Err(Refusal::Stale) => {
                 self.telemetry.metrics.stale_results.add(1, []);
@@ -71,9 +76,9 @@ impl Workers {
         }
     }
 
-    async fn try_hand_in(&self, mut parts: Streaming<CommitResultRequest>) -> Result<bool, Refusal> {
+    async fn try_hand_in(&self, mut parts: Streaming<CommitResultRequest>, arrived: Arrived) -> Result<bool, Refusal> {
         let returned = Instant::now();
-        let Some(Part::Header(header)) = parts.message().await?.and_then(|message| message.part) else {
+        let Some(Part::Header(header)) = self.first_message(&mut parts).await?.and_then(|message| message.part) else {
             return Err(FIELD_MISSING.error("expected a header first").into());
         };
         let Header { lease, latency, outcome } = Header::read(header)?;
@@ -81,7 +86,7 @@ impl Workers {
         let replaced = leased.calls.begin_hand_in();
         let checked = async {
             let mut turn = self.turn(lease, &leased).await?;
-            let checked = self.check(lease, &leased, &mut turn, outcome, &mut parts).await?;
+            let checked = self.check(lease, &leased, &mut turn, outcome, &mut parts, arrived).await?;
             Ok::<_, Refusal>((turn, checked))
         };
         let checked = tokio::select! {
@@ -130,10 +135,11 @@ impl Workers {
         turn: &mut Turn<'_>,
         outcome: Announcement,
         parts: &mut Streaming<CommitResultRequest>,
+        arrived: Arrived,
     ) -> Result<Checked, Refusal> {
         match outcome {
             Announcement::Outputs(digests) => {
-                match self.outputs.receive(lease.worker, leased, &digests, turn, parts).await {
+                match self.outputs.receive(lease.worker, leased, &digests, turn, parts, arrived).await {
                     Ok(Received { contents, memory }) => Ok(Checked { result: Ok(contents), memory: Some(memory) }),
                     // The quota would refuse every retry as well, and the job would delay other
                     // jobs meanwhile.

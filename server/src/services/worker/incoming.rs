@@ -8,16 +8,21 @@ use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
 
-use crate::error::{DEADLINE_EXCEEDED, INVALID_ARGUMENT};
+use crate::{
+    error::{DEADLINE_EXCEEDED, INVALID_ARGUMENT},
+    services::intake::Arrived,
+};
 
 /// Time that each mebibyte of a result may take, beside the wait for one message. A worker gives up
-/// after half of this. Without the limit, a result that arrives byte by byte would keep its place
+/// after 30 s and 2 s for each message of one mebibyte. Without the limit, a result that arrives byte by byte would keep its place
 /// for days.
 const MEBIBYTE_TIME: Duration = Duration::from_secs(4);
 
 /// The outputs of a result, as a stream of bytes across messages.
 pub(super) struct Incoming<'s, S> {
     parts: &'s mut S,
+    /// Counts the bytes of the messages.
+    pub(super) arrived: Arrived,
     rest: Bytes,
     /// Maximum wait for the next bytes.
     idle: Duration,
@@ -28,10 +33,10 @@ pub(super) struct Incoming<'s, S> {
 impl<'s, S: Stream<Item = Result<CommitResultRequest, Status>> + Unpin> Incoming<'s, S> {
     /// Reads the messages that follow the header. The wait for the next bytes is at most `idle`,
     /// and the wait for all bytes together has a limit that grows with `size_bytes`.
-    pub(super) fn new(parts: &'s mut S, idle: Duration, size_bytes: u64) -> Self {
+    pub(super) fn new(parts: &'s mut S, arrived: Arrived, idle: Duration, size_bytes: u64) -> Self {
         let mebibytes = u32::try_from(size_bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
         let patience = idle.saturating_add(MEBIBYTE_TIME.saturating_mul(mebibytes));
-        Self { parts, rest: Bytes::new(), idle, patience }
+        Self { parts, arrived, rest: Bytes::new(), idle, patience }
     }
 
     /// The next bytes, at most `most`.
@@ -100,7 +105,7 @@ mod tests {
     async fn empty_parts_do_not_prolong_the_wait() {
         let begun = Instant::now();
         let mut parts = arriving(IDLE / 4, &[b"1", b"", b"", b"", b"", b"", b"2"]);
-        let mut incoming = Incoming::new(&mut parts, IDLE, 1 << 30);
+        let mut incoming = Incoming::new(&mut parts, Arrived::default(), IDLE, 1 << 30);
         assert_eq!(incoming.take(2).await.unwrap(), "1");
         assert_eq!(incoming.take(1).await.unwrap_err().code(), Code::DeadlineExceeded);
         assert!(has_lasted(begun, IDLE / 4 + IDLE));
@@ -110,7 +115,7 @@ mod tests {
     async fn a_result_that_arrives_byte_by_byte_ends() {
         let begun = Instant::now();
         let mut parts = arriving(IDLE / 4, &[BYTE; 20]);
-        let mut incoming = Incoming::new(&mut parts, IDLE, 2 << 20);
+        let mut incoming = Incoming::new(&mut parts, Arrived::default(), IDLE, 2 << 20);
         let mut received = 0;
         let status = loop {
             match incoming.take(1).await {
@@ -125,7 +130,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_link_has_time_for_a_large_result() {
         let mut parts = arriving(MEBIBYTE_TIME, &[MEBIBYTE; 100]);
-        let mut incoming = Incoming::new(&mut parts, IDLE, 100 << 20);
+        let mut incoming = Incoming::new(&mut parts, Arrived::default(), IDLE, 100 << 20);
         for _ in 0..100 {
             assert_eq!(incoming.take(u64::MAX).await.unwrap().len(), MEBIBYTE.len());
         }

@@ -25,7 +25,7 @@ use crate::{
     limits::Limits,
     programs::{Compiled, Compiler, Family},
     quota::Quota,
-    services::Transfers,
+    services::{Transfers, intake::Arrived, transfer::hand_on},
     store::Store,
 };
 
@@ -84,6 +84,7 @@ impl Outputs {
         digests: &[Digest],
         announced: &mut Announced,
         parts: &mut Streaming<CommitResultRequest>,
+        arrived: Arrived,
     ) -> Result<Received, Status> {
         let program = self.compiler.of_job(&leased.meta.tenant, &leased.work.program).await?;
         let expected = expected(&program);
@@ -99,7 +100,8 @@ impl Outputs {
         }
         let memory = self.memory.0.take(&worker, inline_bytes(digests, self.limits.inline_bytes)).await;
         let size_bytes = digests.iter().map(|digest| digest.size_bytes).fold(0, u64::saturating_add);
-        let mut data = Incoming::new(parts, Duration::from_millis(self.limits.request_idle_ms), size_bytes);
+        let idle = Duration::from_millis(self.limits.request_idle_ms);
+        let mut data = Incoming::new(parts, arrived, idle, size_bytes);
         // An output that exceeds the tenant's room in the database becomes a blob, and counts as
         // one.
         let mut inline_left = self.limits.inline_bytes;
@@ -168,7 +170,7 @@ impl Outputs {
             skip -= known.len() as u64;
             if !bytes.is_empty() {
                 receiving.bytes(bytes.len());
-                writer.write(bytes).await.map_err(overtaken)?;
+                hand_on(&mut writer, &mut data.arrived, bytes).await.map_err(overtaken)?;
             }
         }
         receiving.finished(writer.finish().await).map_err(overtaken)?;
