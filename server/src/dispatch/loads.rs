@@ -112,11 +112,12 @@ impl Loads {
 }
 
 impl Actor {
-    /// Begins to read all work of these attempts that is not in memory. Returns whether any work is
-    /// still on its way.
-    pub(super) fn load_all(&mut self, worker: WorkerId, attempts: &[(JobId, u64)]) -> bool {
+    /// Begins to read the work of those attempts that the worker reports, where the work is not in
+    /// memory. Returns whether any of this work is still on its way.
+    pub(super) fn load_reported(&mut self, worker: WorkerId, attempts: &[(JobId, u64)]) -> bool {
+        let reported = self.workers.reported(worker);
         let mut loading = false;
-        for (job, epoch) in attempts {
+        for (job, epoch) in attempts.iter().filter(|attempt| reported.contains(attempt)) {
             if let Some(live) = self.jobs.get(job).filter(|live| live.work.is_none()) {
                 loading |= self.loads.begin(worker, *epoch, &live.meta);
             }

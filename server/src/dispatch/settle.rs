@@ -201,8 +201,9 @@ impl Actor {
     /// that those decisions end until the commit.
     ///
     /// A lease whose work is on its way from the store follows later. The first assignment of a
-    /// worker waits for all such work. The worker may have held the leases before this process
-    /// began, and would drop a job that is not in its assignment.
+    /// worker waits for the work of the leases that the worker reports. The worker held them before
+    /// this process began, and would drop a job that is not in its assignment. The assignment does
+    /// not wait for other work, because the worker's other jobs would wait too.
     fn assign(&mut self) {
         let mut effects = Vec::new();
         self.scheduler.flush(&mut effects);
@@ -215,7 +216,7 @@ impl Actor {
         let kept: HashSet<JobId> = self.decided.leased_until_commit();
         for (worker, leases) in mem::take(&mut self.assignments) {
             let before = self.workers.wished(worker);
-            if before.is_none() && self.load_all(worker, &leases) {
+            if before.is_none() && self.load_reported(worker, &leases) {
                 continue;
             }
             let before = before.unwrap_or_default();

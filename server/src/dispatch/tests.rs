@@ -6,7 +6,7 @@ use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, Keystore, Reservation, TenantId};
 use cloakwork_params::{AnySet, ckks::CKKS_SETS};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
-use cloakwork_scheduler::{JobId, Report, WorkerId};
+use cloakwork_scheduler::{JobId, LeaseReport, Report, Stage, WorkerId};
 use cloakwork_storage::{Asker, Database, Reader, Rows};
 use tempfile::TempDir;
 use tokio::{
@@ -59,9 +59,13 @@ impl Fixture {
 
     /// Stops the dispatcher and starts another. The worker is not attached to the new one.
     async fn restart(&mut self) {
+        self.stop().await;
+        (self.dispatcher, self.running) = start(&self.store, &self.keystore, &self.time).await;
+    }
+
+    async fn stop(&mut self) {
         self.dispatcher.stop(None).await.unwrap();
         timeout(STEP_TIMEOUT, &mut self.running).await.expect("it stops").unwrap();
-        (self.dispatcher, self.running) = start(&self.store, &self.keystore, &self.time).await;
     }
 
     /// Job `number`, as if its request came in now.
@@ -213,6 +217,18 @@ async fn start(store: &Store, keystore: &Keystore, time: &ManualClock) -> (Dispa
 
 /// The report of a worker that has no lease and takes any job.
 fn report(worker: WorkerId) -> Arc<WorkerReport> {
+    report_of(worker, &[])
+}
+
+/// The report of a worker that holds the first attempts at the jobs `numbers`, and takes any job.
+fn report_of(worker: WorkerId, numbers: &[u8]) -> Arc<WorkerReport> {
+    let lease = |&number: &u8| LeaseReport {
+        job: JobId(number.into()),
+        epoch: 1,
+        stage: Stage::Computing,
+        progress: 0,
+        rows_done: 0,
+    };
     Arc::new(WorkerReport {
         worker,
         name: "worker".into(),
@@ -220,7 +236,7 @@ fn report(worker: WorkerId) -> Arc<WorkerReport> {
             pool: "cpu".to_owned(),
             sets: vec![new_job(TENANT, 1).meta.set.id(), CKKS_SETS[0].id],
             wanted_cost: 1 << 40,
-            leases: Vec::new(),
+            leases: numbers.iter().map(lease).collect(),
             resident: Vec::new(),
             draining: false,
         },
@@ -584,12 +600,48 @@ async fn the_first_assignment_of_a_worker_waits_for_all_work() {
     fixture.wished(&[1]).await;
     fixture.restart().await;
     let busy = fixture.hold_readers().await;
-    let (mut wishes, _) = fixture.dispatcher.attach(report(WORKER)).await.unwrap();
+    let (mut wishes, _) = fixture.dispatcher.attach(report_of(WORKER, &[1])).await.unwrap();
     fixture.settles().await;
     assert!(wishes.borrow().is_none());
     drop(busy);
     let first = timeout(STEP_TIMEOUT, wishes.wait_for(Option::is_some)).await.expect("in time").unwrap().clone();
     assert_eq!(first.expect("leases").keys().collect::<Vec<_>>(), [&(JobId(1), 1)]);
+}
+
+/// Otherwise a tenant with much waiting work would delay the jobs of all others on a new worker.
+#[tokio::test]
+async fn the_first_assignment_of_a_worker_does_not_wait_for_jobs_that_are_new_to_it() {
+    let mut fixture = Fixture::new().await;
+    fixture.restart().await;
+    fixture.send(fixture.large_job(1), true).await.unwrap().unwrap();
+    fixture.submit(2, true).await.unwrap().unwrap();
+    let busy = fixture.hold_readers().await;
+    (fixture.wishes, _) = fixture.dispatcher.attach(report(WORKER)).await.unwrap();
+    fixture.wished(&[2]).await;
+    drop(busy);
+    fixture.wished(&[1, 2]).await;
+}
+
+/// The store may recover, so the job goes on. The failure does not keep back other jobs.
+#[tokio::test]
+async fn a_job_whose_work_cannot_be_read_is_handed_out_after_its_lease() {
+    let mut fixture = Fixture::new().await;
+    fixture.send(fixture.large_job(1), true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.restart().await;
+    fixture.alter("ALTER TABLE job_inputs RENAME TO away".to_owned()).await;
+    let (mut wishes, stream) = fixture.dispatcher.attach(report_of(WORKER, &[1])).await.unwrap();
+    let first = timeout(STEP_TIMEOUT, wishes.wait_for(Option::is_some)).await.expect("in time").unwrap().clone();
+    assert!(first.expect("leases").is_empty());
+    fixture.wishes = wishes;
+    fixture.alter("ALTER TABLE away RENAME TO job_inputs".to_owned()).await;
+    let lease = Duration::from_millis(Limits::default().lease_ms);
+    for _ in 0..2 {
+        fixture.time.advance(lease / 2);
+        fixture.dispatcher.report(stream, report(WORKER)).await.unwrap();
+    }
+    fixture.wished(&[1]).await;
+    assert_eq!(fixture.wishes.borrow().as_ref().expect("leases").keys().collect::<Vec<_>>(), [&(JobId(1), 2)]);
 }
 
 /// The job ended after its second request had looked for it in the store, and the dispatcher has

@@ -1,9 +1,12 @@
 //! Attached workers: their streams, the leases that they are to hold, and their latest reports.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use cloakwork_clock::Epoch;
-use cloakwork_scheduler::WorkerId;
+use cloakwork_scheduler::{JobId, WorkerId};
 use tokio::sync::watch;
 
 use super::{
@@ -110,6 +113,12 @@ impl Workers {
     /// The leases that a worker is to hold, as far as decided.
     pub(super) fn wished(&self, worker: WorkerId) -> Wish {
         self.links.get(&worker).and_then(|link| link.wish.borrow().clone())
+    }
+
+    /// The attempts that a worker's latest report lists, by job ID and epoch.
+    pub(super) fn reported(&self, worker: WorkerId) -> HashSet<(JobId, u64)> {
+        let leases = self.links.get(&worker).into_iter().flat_map(|link| &link.latest.report.leases);
+        leases.map(|lease| (lease.job, lease.epoch)).collect()
     }
 
     /// The latest report of each worker.
