@@ -74,8 +74,7 @@ pub(super) struct Actor {
     /// The transaction on its way to the store.
     pub(super) commit: Option<Commit>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
-    /// Workers that keep leases until the next commit, or whose work was read. The next round makes
-    /// their assignments again.
+    /// Workers that keep leases until the next commit. The next round makes their assignments again.
     pub(super) withheld: BTreeSet<WorkerId>,
     /// Latency records of jobs whose ends are already committed. Only now are the records complete.
     pub(super) late: Vec<Write>,
@@ -147,7 +146,7 @@ impl Actor {
                         break;
                     }
                 }
-                loaded = self.loads.next() => loaded.into_iter().for_each(|loaded| self.loaded(loaded)),
+                loaded = self.loads.next() => self.loaded(loaded),
                 () = sleep_until(wake) => {}
             }
             for command in batch.drain(..) {
@@ -364,8 +363,9 @@ impl Actor {
         if let (Some(stall), None) = (&self.stall, &self.commit) {
             return stall.until;
         }
-        // The end of the transaction on its way wakes the loop for late records.
-        let late = self.late_due().filter(|_| self.commit.is_none());
+        // The end of the transaction on its way wakes the loop for late records, and for work that
+        // was read.
+        let late = self.late_due().into_iter().chain(self.loads.due()).min().filter(|_| self.commit.is_none());
         [timer, late].into_iter().flatten().min().unwrap_or(far)
     }
 

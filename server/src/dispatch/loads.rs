@@ -4,13 +4,20 @@
 //! dispatcher does not wait for a read. Otherwise a tenant with much waiting work would delay the
 //! jobs of all others. A worker gets the lease of a job after the job's work was read.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use cloakwork_keystore::{Keystore, TenantId};
 use cloakwork_params::AnySet;
 use cloakwork_scheduler::{self as scheduler, Event, JobId, Retry, WorkerId};
 use cloakwork_share::FairShare;
-use tokio::task::JoinSet;
+use futures_util::FutureExt as _;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::{actor::Actor, live::Work};
 use crate::{
@@ -29,12 +36,16 @@ pub(super) struct Loads {
     tasks: JoinSet<Loaded>,
     /// Reads by job and epoch, until the work is handed out or the attempt is over.
     reads: HashMap<(JobId, u64), Read>,
+    /// Workers whose assignments are to be made again, because reads for them have ended.
+    ready: BTreeSet<WorkerId>,
+    /// From when on these assignments may be made.
+    hand_out_next: Instant,
 }
 
 /// State of a read.
 enum Read {
     /// The store has not answered.
-    Begun,
+    Begun(AbortHandle),
     /// The work waits for the worker's next assignment.
     Done(Arc<Work>),
     /// The store is unavailable, which is not the job's fault. The lease runs out, which leaves the
@@ -54,26 +65,57 @@ pub(super) struct Loaded {
 /// and callers wait for them too.
 const LOADS_MAX: u64 = 1;
 
+/// Shortest time between two rounds of assignments with work that was read. An assignment takes
+/// time in proportion to all leases of its worker. One for each read would cost the square of their
+/// number.
+const HAND_OUT_INTERVAL: Duration = Duration::from_millis(10);
+
 impl Loads {
     pub(super) fn new(store: Store, keystore: Keystore) -> Self {
         let turns = FairShare::new(LOADS_MAX, LOADS_MAX);
-        Self { store, keystore, turns, tasks: JoinSet::new(), reads: HashMap::new() }
+        Self {
+            store,
+            keystore,
+            turns,
+            tasks: JoinSet::new(),
+            reads: HashMap::new(),
+            ready: BTreeSet::new(),
+            hand_out_next: Instant::now(),
+        }
     }
 
     /// Begins a read for an attempt of `worker`, unless there is one. Returns whether the work is
     /// still on its way.
     pub(super) fn begin(&mut self, worker: WorkerId, epoch: u64, meta: &Arc<JobMeta>) -> bool {
-        let (job, meta) = (meta.id, meta.clone());
-        if let Some(read) = self.reads.get(&(job, epoch)) {
-            return matches!(read, Read::Begun);
+        if let Some(read) = self.reads.get(&(meta.id, epoch)) {
+            return matches!(read, Read::Begun(_));
         }
-        self.reads.insert((job, epoch), Read::Begun);
-        let (store, keystore, turns) = (self.store.clone(), self.keystore.clone(), self.turns.clone());
-        self.tasks.spawn(async move {
-            let _turn = turns.take(&meta.tenant, 1).await;
-            Loaded { worker, job, epoch, work: read(&store, &keystore, &meta).await }
-        });
+        let (store, keystore, of) = (self.store.clone(), self.keystore.clone(), meta.clone());
+        self.spawn(worker, epoch, meta, async move { read(&store, &keystore, &of).await });
         true
+    }
+
+    /// Begins a read when the tenant's turn has come.
+    ///
+    /// A panic counts as a failure of the store. A read without a result would keep back the
+    /// worker's first assignment.
+    fn spawn(
+        &mut self,
+        worker: WorkerId,
+        epoch: u64,
+        meta: &JobMeta,
+        read: impl Future<Output = Result<Work, ApiError>> + Send + 'static,
+    ) {
+        let (job, tenant, turns) = (meta.id, meta.tenant.clone(), self.turns.clone());
+        let task = self.tasks.spawn(async move {
+            let _turn = turns.take(&tenant, 1).await;
+            let work = AssertUnwindSafe(read).catch_unwind().await.unwrap_or_else(|_| {
+                tracing::error!(job = %id::to_text(job), "reading the work of a job panicked");
+                Err(database::unavailable())
+            });
+            Loaded { worker, job, epoch, work }
+        });
+        self.reads.insert((job, epoch), Read::Begun(task));
     }
 
     /// Takes the work for an attempt, if it was read.
@@ -81,33 +123,56 @@ impl Loads {
         let attempt = (job, epoch);
         let work = match self.reads.get(&attempt)? {
             Read::Done(work) => work.clone(),
-            Read::Begun | Read::Failed => return None,
+            Read::Begun(_) | Read::Failed => return None,
         };
         self.reads.remove(&attempt);
         Some(work)
     }
 
-    /// Forgets an attempt that is over.
+    /// Ends the read for an attempt that is over. Otherwise the reads for later attempts would wait
+    /// behind it, and their leases could run out each time.
     pub(super) fn forget(&mut self, job: JobId, epoch: u64) {
-        self.reads.remove(&(job, epoch));
+        if let Some(Read::Begun(task)) = self.reads.remove(&(job, epoch)) {
+            task.abort();
+        }
     }
 
-    /// Forgets all attempts. Results of earlier reads are ignored.
+    /// Ends all reads, and drops their results. The same attempts may be read again, and would take
+    /// an old result for their own.
     pub(super) fn forget_all(&mut self) {
+        self.tasks = JoinSet::new();
         self.reads.clear();
+        self.ready.clear();
     }
 
-    /// Waits for the next result. Returns `None` if the read panicked. The lease then runs out.
-    pub(super) async fn next(&mut self) -> Option<Loaded> {
-        match self.tasks.join_next().await {
-            Some(loaded) => loaded.inspect_err(|error| tracing::error!(%error, "the work of a job was not read")).ok(),
-            None => std::future::pending().await,
+    /// Waits for the next result. Reads that were ended have none.
+    pub(super) async fn next(&mut self) -> Loaded {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(loaded)) => return loaded,
+                Some(Err(_)) => {}
+                None => return std::future::pending().await,
+            }
         }
     }
 
     /// A result that has come already.
     pub(super) fn try_next(&mut self) -> Option<Loaded> {
-        self.tasks.try_join_next()?.ok()
+        std::iter::from_fn(|| self.tasks.try_join_next()).find_map(Result::ok)
+    }
+
+    /// When the workers of `take_ready` are due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (!self.ready.is_empty()).then_some(self.hand_out_next)
+    }
+
+    /// Takes the workers whose assignments are to be made again, if they are due.
+    pub(super) fn take_ready(&mut self, now: Instant) -> BTreeSet<WorkerId> {
+        if self.due().is_none_or(|due| due > now) {
+            return BTreeSet::new();
+        }
+        self.hand_out_next = now + HAND_OUT_INTERVAL;
+        mem::take(&mut self.ready)
     }
 }
 
@@ -129,11 +194,10 @@ impl Actor {
     /// is gone, the job ends.
     pub(super) fn loaded(&mut self, loaded: Loaded) {
         let Loaded { worker, job, epoch, work } = loaded;
-        let read = self.loads.reads.get_mut(&(job, epoch)).filter(|read| matches!(read, Read::Begun));
+        let read = self.loads.reads.get_mut(&(job, epoch)).filter(|read| matches!(read, Read::Begun(_)));
         // The attempt may be over meanwhile.
         let Some(read) = read else { return };
-        // The worker's assignment is made again.
-        self.withheld.insert(worker);
+        self.loads.ready.insert(worker);
         match work {
             Ok(work) => *read = Read::Done(Arc::new(work)),
             Err(error) => {
@@ -165,3 +229,6 @@ async fn read(store: &Store, keystore: &Keystore, meta: &JobMeta) -> Result<Work
     };
     Ok(Work { program, inputs: inputs.into(), key_parts, companion_parts })
 }
+
+#[cfg(test)]
+mod tests;

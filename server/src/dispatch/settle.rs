@@ -208,6 +208,7 @@ impl Actor {
         let mut effects = Vec::new();
         self.scheduler.flush(&mut effects);
         effects.into_iter().for_each(|effect| self.effect(effect));
+        self.withheld.append(&mut self.loads.take_ready(Instant::now()));
         for worker in mem::take(&mut self.withheld) {
             if !self.assignments.contains_key(&worker) {
                 self.assignments.insert(worker, self.scheduler.assignment(worker));

@@ -23,28 +23,28 @@ use crate::{
     store::tests::new_job,
 };
 
-const TENANT: &str = "tenant";
-const WORKER: WorkerId = WorkerId(1);
+pub(super) const TENANT: &str = "tenant";
+pub(super) const WORKER: WorkerId = WorkerId(1);
 /// Time limit of the jobs.
 const TIME_LIMIT: Duration = Duration::from_secs(3600);
 /// Timeout for steps that need almost no time.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A dispatcher with one worker, and its database.
-struct Fixture {
-    time: ManualClock,
+pub(super) struct Fixture {
+    pub(super) time: ManualClock,
     dispatcher: Dispatcher,
     running: JoinHandle<()>,
     database: Database,
-    store: Store,
-    keystore: Keystore,
+    pub(super) store: Store,
+    pub(super) keystore: Keystore,
     wishes: watch::Receiver<Wish>,
     keys: KeyUses,
     _directory: TempDir,
 }
 
 impl Fixture {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
         let store = Store::new(database.clone());
@@ -68,6 +68,13 @@ impl Fixture {
         timeout(STEP_TIMEOUT, &mut self.running).await.expect("it stops").unwrap();
     }
 
+    /// Replaces the dispatcher by an actor that the test drives step by step.
+    pub(super) async fn actor(&mut self) -> actor::Actor {
+        self.stop().await;
+        let (_, commands) = mpsc::channel(1);
+        actor::Actor::restore(parts(&self.store, &self.keystore, &self.time), commands).await.unwrap().0
+    }
+
     /// Job `number`, as if its request came in now.
     fn job(&self, number: u8) -> Admitted {
         let meta = JobMeta {
@@ -87,7 +94,7 @@ impl Fixture {
     }
 
     /// Job `number`, whose work has more bytes than stay in memory.
-    fn large_job(&self, number: u8) -> Admitted {
+    pub(super) fn large_job(&self, number: u8) -> Admitted {
         let job = self.job(number);
         let bytes = Bytes::from(vec![number; usize::try_from(live::TENANT_WORK_BYTES_MAX).unwrap()]);
         Admitted {
@@ -111,7 +118,7 @@ impl Fixture {
 
     /// Holds all connections with which the dispatcher could read the store: those of the server,
     /// and the one that tenants leave unused.
-    async fn hold_readers(&self) -> [Reader; 3] {
+    pub(super) async fn hold_readers(&self) -> [Reader; 3] {
         let read = async || self.database.read(Asker::Server).await.unwrap();
         [read().await, read().await, read().await]
     }
@@ -216,7 +223,7 @@ async fn start(store: &Store, keystore: &Keystore, time: &ManualClock) -> (Dispa
 }
 
 /// The report of a worker that has no lease and takes any job.
-fn report(worker: WorkerId) -> Arc<WorkerReport> {
+pub(super) fn report(worker: WorkerId) -> Arc<WorkerReport> {
     report_of(worker, &[])
 }
 
@@ -250,7 +257,7 @@ const ENDS: &str = "UPDATE ON jobs WHEN NEW.ended_micros IS NOT NULL";
 const NEW_JOBS: &str = "INSERT ON jobs";
 
 /// Lets all other tasks run until they wait.
-async fn yield_often() {
+pub(super) async fn yield_often() {
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
