@@ -8,6 +8,9 @@ use std::sync::Arc;
 pub enum Asker<'t> {
     /// A call of this tenant.
     Tenant(&'t str),
+    /// A call of a worker, for a job of this tenant. Takes turns like a tenant. Such a call holds
+    /// places that all tenants share, so it must not wait behind the tenant's own calls.
+    Work(&'t str),
     /// Work that calls of all tenants wait for, such as decisions about jobs. The server does not
     /// wait in the line of the tenants. No tenant may therefore cause much of this work.
     Server,
@@ -20,14 +23,24 @@ pub enum Asker<'t> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
     Tenant(Arc<str>),
+    Work(Arc<str>),
     Upkeep,
 }
 
-impl Asker<'_> {
+impl<'t> Asker<'t> {
+    /// The asker of a worker's call that names this asker.
+    pub(crate) fn of_worker(self) -> Self {
+        match self {
+            Self::Tenant(tenant) => Self::Work(tenant),
+            other => other,
+        }
+    }
+
     /// The party in the line of the tenants, or `None` if the asker does not wait there.
     pub(crate) fn owner(self) -> Option<Owner> {
         match self {
             Self::Tenant(tenant) => Some(Owner::Tenant(tenant.into())),
+            Self::Work(tenant) => Some(Owner::Work(tenant.into())),
             Self::Server => None,
             Self::Upkeep => Some(Owner::Upkeep),
         }

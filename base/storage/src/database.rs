@@ -28,8 +28,19 @@ pub struct Database {
     readers: Readers,
     version: Version,
     waiting: Arc<AtomicUsize>,
-    /// The asker of all calls through this handle, whichever asker they name.
-    always: Option<Asker<'static>>,
+    /// The user of this handle, which decides about the asker of its calls.
+    user: User,
+}
+
+/// The user of a handle.
+#[derive(Clone, Copy, Debug)]
+enum User {
+    /// Each call counts as a call of the asker that it names.
+    Callers,
+    /// Calls of tenants count as calls of workers for these tenants.
+    Workers,
+    /// All calls count as calls of one asker.
+    One(Asker<'static>),
 }
 
 /// Rows that a transaction may change. Transactions whose rows overlap exclude each other.
@@ -56,7 +67,7 @@ impl Database {
             readers: Readers::open(path.to_owned(), readers).await?,
             version: Version::default(),
             waiting: Arc::default(),
-            always: None,
+            user: User::Callers,
         })
     }
 
@@ -87,7 +98,13 @@ impl Database {
     /// A handle whose calls all count as calls of `asker`, whichever asker they name. Code that
     /// serves tenants then serves the server too.
     pub fn always_as(&self, asker: Asker<'static>) -> Self {
-        Self { always: Some(asker), ..self.clone() }
+        Self { user: User::One(asker), ..self.clone() }
+    }
+
+    /// A handle for calls of workers. A call that names a tenant does not wait behind the tenant's
+    /// own calls.
+    pub fn for_workers(&self) -> Self {
+        Self { user: User::Workers, ..self.clone() }
     }
 
     /// Number of the state that queries see, or `None` during a write. Data that was read between
@@ -138,7 +155,11 @@ impl Database {
     }
 
     fn asker<'t>(&self, asker: Asker<'t>) -> Asker<'t> {
-        self.always.unwrap_or(asker)
+        match self.user {
+            User::Callers => asker,
+            User::Workers => asker.of_worker(),
+            User::One(one) => one,
+        }
     }
 
     /// Closes all connections, and waits until they are closed.

@@ -21,7 +21,8 @@ use crate::{
 
 /// A limited number of connections to one file, opened when they are first needed.
 ///
-/// Tenants share most of the connections, and no tenant may hold all of these. The rest are left to
+/// Tenants share most of the connections, and the calls of no tenant may hold all of these. The
+/// workers on its jobs may hold as many, because they take turns of their own. The rest are left to
 /// the server: verification of tokens must not wait for the queries of tenants.
 ///
 /// A connection to a file does not break, so a connection goes back as it is. A pool for

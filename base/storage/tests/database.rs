@@ -199,6 +199,37 @@ async fn tenants_take_turns_to_write_and_the_server_is_next() {
     assert_eq!(lined.order().await, ["server", "server for a", "a 1", "b 1", "upkeep", "a 2", "a 3"]);
 }
 
+/// A worker's call holds places that all tenants share, so its tenant must not delay it.
+#[tokio::test]
+async fn calls_of_workers_do_not_wait_behind_the_calls_of_their_tenant() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let mut lined = Lined { database: database.clone(), order: Arc::default(), tasks: Vec::new() };
+    let first = database.write(A, Rows::All).await.expect("a turn");
+    for name in ["a 1", "a 2", "a 3"] {
+        lined.enter(name, A).await;
+    }
+    lined.database = database.for_workers();
+    for (name, asker) in [("work for a 1", A), ("work for a 2", A), ("work for b", B), ("upkeep", Asker::Upkeep)] {
+        lined.enter(name, asker).await;
+    }
+    first.commit().await.expect("committed");
+    let order = ["a 1", "work for a 1", "work for b", "upkeep", "a 2", "work for a 2", "a 3"];
+    assert_eq!(lined.order().await, order);
+    // The readers have the same line. The tenant may hold one of the two.
+    let held = database.read(A).await.expect("a reader");
+    let waiting = database.read(A);
+    let mut waiting = std::pin::pin!(waiting);
+    let work = database.for_workers();
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("a tenant may not hold the last reader"),
+        work = timeout(STEP_TIMEOUT, work.read(A)) => drop(work.expect("one is left").expect("a reader")),
+    }
+    drop(held);
+    timeout(STEP_TIMEOUT, waiting).await.expect("a turn in time").expect("a reader");
+}
+
 /// The holder of the turn goes away in the middle of its transaction.
 #[tokio::test]
 async fn a_turn_that_is_dropped_admits_the_next_tenant() {
