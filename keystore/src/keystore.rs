@@ -137,6 +137,11 @@ impl Keystore {
         Self { database: self.database.always_as(asker), ..self.clone() }
     }
 
+    /// A handle for calls of workers, which do not wait behind the calls of the tenants.
+    pub fn for_workers(&self) -> Self {
+        Self { database: self.database.for_workers(), ..self.clone() }
+    }
+
     /// Stores a blob from memory after the usual verification. With `pin`, the transaction that
     /// writes the row also pins the blob.
     pub async fn put(&self, tenant: &TenantId, bytes: Bytes, pin: Option<Pin>) -> Result<BlobInfo, Error> {

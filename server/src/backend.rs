@@ -175,26 +175,7 @@ impl Backend {
             dispatcher: dispatcher(),
             limits: limits(),
         };
-        let workers = Workers {
-            dispatcher: dispatcher(),
-            keystore: keystore(),
-            reads: Reads::default(),
-            outputs: Outputs {
-                keystore: keystore(),
-                store: store(),
-                quota: quota.clone(),
-                compiler: compiler.clone(),
-                clock: clock(),
-                limits: limits(),
-                transfers: transfers.clone(),
-                memory: OutputMemory::new(self.limits.inline_bytes),
-            },
-            failures: Failures::new(keystore(), telemetry.clone()),
-            limits: limits(),
-            telemetry: telemetry.clone(),
-            transfers,
-            draining: self.draining.clone(),
-        };
+        let workers = self.workers(&compiler, &quota, transfers);
         let programs =
             Programs { compiler, store: store(), quota, dispatcher: dispatcher(), clock: clock(), limits: limits() };
 
@@ -206,6 +187,33 @@ impl Backend {
             .add_service(sized!(KeyServiceServer, keys))
             .add_service(sized!(ProgramServiceServer, programs))
             .add_service(sized!(WorkerServiceServer, workers))
+    }
+
+    /// The service of workers. Its calls hold places that all tenants share, so they do not wait
+    /// behind the calls of a job's tenant at the database.
+    fn workers(&self, compiler: &Compiler, quota: &Quota, transfers: Transfers) -> Workers {
+        let Self { dispatcher, clock, limits, telemetry, .. } = self;
+        let keystore = self.keystore.for_workers();
+        Workers {
+            dispatcher: dispatcher.clone(),
+            keystore: keystore.clone(),
+            reads: Reads::default(),
+            outputs: Outputs {
+                keystore: keystore.clone(),
+                store: self.store.for_workers(),
+                quota: quota.for_workers(),
+                compiler: compiler.clone(),
+                clock: clock.clone(),
+                limits: limits.clone(),
+                transfers: transfers.clone(),
+                memory: OutputMemory::new(limits.inline_bytes),
+            },
+            failures: Failures::new(keystore, telemetry.clone()),
+            limits: limits.clone(),
+            telemetry: telemetry.clone(),
+            transfers,
+            draining: self.draining.clone(),
+        }
     }
 
     /// Starts the worker inside this process.
@@ -324,5 +332,36 @@ fn blob_store(storage: &Storage) -> StoreOptions {
             secret_access_key: None,
             allow_http: storage.s3_endpoint.starts_with("http://"),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_keystore::{Digest, Error, TenantId};
+    use cloakwork_scheduler::JobId;
+
+    use super::*;
+    use crate::database::SCHEMAS;
+
+    #[tokio::test]
+    async fn calls_of_workers_do_not_wait_behind_the_calls_of_a_tenant() {
+        const TENANT: &str = "tenant";
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.storage.directory = directory.path().to_owned();
+        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await.unwrap();
+        let telemetry = Arc::new(Telemetry::new().unwrap());
+        let backend = Backend::open(&config, Clock::system(), database.clone(), telemetry.clone()).await.unwrap();
+        let limits = &backend.limits;
+        let quota = Quota::new(backend.store.clone(), limits.tenant_inline_bytes);
+        let workers = backend.workers(&Compiler::new(limits), &quota, Transfers::new(telemetry));
+        // The tenant has all readers that it may have. Its next call would wait, and fail.
+        let _held = database.read(Asker::Tenant(TENANT)).await.unwrap();
+        let (tenant, digest) = (TenantId::new(TENANT).unwrap(), Digest::of(b"unknown"));
+        for keystore in [&workers.keystore, &workers.outputs.keystore] {
+            assert_eq!(keystore.blob(&tenant, &digest).await, Err(Error::BlobNotFound { digest }));
+        }
+        assert!(workers.outputs.store.job(TENANT, JobId(1), false).await.unwrap().is_none());
+        assert!(workers.outputs.quota.take_if_any(TENANT, 1).await.unwrap());
     }
 }

@@ -51,6 +51,12 @@ impl Quota {
         Self { store, limit, sums: Arc::new(Mutex::new(Cache::new(QUOTA_TENANTS_MAX))) }
     }
 
+    /// A handle for calls of workers, which do not wait behind the calls of the tenants. The handles
+    /// share the room.
+    pub fn for_workers(&self) -> Self {
+        Self { store: self.store.for_workers(), ..self.clone() }
+    }
+
     /// Takes room for `more` bytes, or refuses them.
     pub async fn take(&self, tenant: &str, more: u64) -> Result<(), ApiError> {
         let Some(got) = self.try_take(tenant, more).await? else { return Ok(()) };

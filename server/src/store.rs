@@ -39,6 +39,11 @@ impl Store {
     pub fn always_as(&self, asker: Asker<'static>) -> Self {
         Self { database: self.database.always_as(asker), ..self.clone() }
     }
+
+    /// A handle for calls of workers, which do not wait behind the calls of the tenants.
+    pub fn for_workers(&self) -> Self {
+        Self { database: self.database.for_workers(), ..self.clone() }
+    }
 }
 
 #[cfg(test)]

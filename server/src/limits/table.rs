@@ -243,7 +243,7 @@ limits! {
         "Time for which a valid token is cached. A revocation takes effect after at most this time",
         "One query every two seconds for each token in use costs little";
     database_readers = 4, count 1 => 64,
-        "Number of connections that read the database for tenants, beside the single connection that writes. One tenant uses at most all but one of them",
+        "Number of connections that read the database for tenants, beside the single connection that writes. The calls of one tenant use at most all but one of them",
         "Readers do not wait for the writer, and four concurrent readers are sufficient";
     drain_ms = 30_000, ms 0 => 3_600_000,
         "Grace period of a graceful shutdown, from the stop signal to the end of the process. Jobs that have not ended continue in the next process",
