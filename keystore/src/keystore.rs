@@ -34,7 +34,7 @@ use crate::{
     staging::Staging,
     store::{Store, object_name},
     sweep,
-    upload::{CLEARING, RESULTS_MAX, Registry, WORKER_RESULTS_MAX},
+    upload::{CLEARING, RESULT_COMMITS_MAX, RESULTS_MAX, Registry, TENANT_RESULT_COMMITS_MAX, WORKER_RESULTS_MAX},
     verify::{self, Content, Policy, Verifier},
 };
 
@@ -97,6 +97,8 @@ struct Inner {
     receiving: Arc<FairShare<TenantId>>,
     /// Results that receive at the same time, by worker.
     results: Arc<FairShare<u128>>,
+    /// Received results that are committed at the same time.
+    result_commits: Arc<FairShare<TenantId>>,
     /// Bounds the number of aborted commits that are cleared away at once.
     clearing: Arc<Semaphore>,
     /// Locks that are held while a blob's bytes and its row change together.
@@ -120,6 +122,7 @@ impl Keystore {
             reserved: Reserved::default(),
             receiving: FairShare::new(limits.writers_total.into(), limits.writers_per_tenant.into()),
             results: FairShare::new(RESULTS_MAX, WORKER_RESULTS_MAX),
+            result_commits: FairShare::new(RESULT_COMMITS_MAX, TENANT_RESULT_COMMITS_MAX),
             clearing: Arc::new(Semaphore::new(CLEARING)),
             changing: Changing::default(),
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
@@ -338,6 +341,10 @@ impl Keystore {
 
     pub(crate) fn results(&self) -> &Arc<FairShare<u128>> {
         &self.inner.results
+    }
+
+    pub(crate) fn result_commits(&self) -> &Arc<FairShare<TenantId>> {
+        &self.inner.result_commits
     }
 
     pub(crate) fn clearing(&self) -> &Arc<Semaphore> {

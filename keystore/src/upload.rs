@@ -40,6 +40,12 @@ fn too_many_receiving(exceeded: Exceeded) -> Error {
 pub(crate) const RESULTS_MAX: u64 = 64;
 pub(crate) const WORKER_RESULTS_MAX: u64 = 16;
 
+/// Maximum number of received results that are committed at the same time, of all tenants and of
+/// each tenant. A commit into a bucket takes minutes, and holds several parts of the blob in
+/// memory. These limits differ from those above, so that slow commits keep no worker from sending.
+pub(crate) const RESULT_COMMITS_MAX: u64 = 64;
+pub(crate) const TENANT_RESULT_COMMITS_MAX: u64 = 16;
+
 /// Origin of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
@@ -53,8 +59,8 @@ enum Purpose {
 /// A place among the uploads that receive, until dropped.
 #[derive(Debug)]
 enum Receiving {
-    Client { _place: Share<TenantId> },
-    Worker { _place: Share<u128> },
+    Client(Share<TenantId>),
+    Worker(Share<u128>),
 }
 
 /// State of an upload.
@@ -206,8 +212,9 @@ impl Keystore {
     }
 
     /// Like [`Self::append`], for a blob that `worker` has computed for the tenant. Results do not
-    /// count as uploads that receive. Results have a limit of their own, and wait for their turn
-    /// instead of being refused: the work behind a refused result would be lost.
+    /// count as uploads that receive. Results have a limit of their own, and wait for a place
+    /// instead of being refused: the work behind a refused result would be lost. A client that
+    /// continues the upload ends such a wait with `UploadTakenOver`.
     pub async fn append_result(
         &self,
         worker: u128,
@@ -242,15 +249,26 @@ impl Keystore {
         if committed_bytes != offset {
             return Err(Error::UploadOffsetMismatch { committed_bytes, got: offset });
         }
-        let place = match worker {
-            None => Receiving::Client { _place: self.receiving().try_take(tenant, 1).map_err(too_many_receiving)? },
-            Some(worker) => Receiving::Worker { _place: self.results().take(&worker, 1).await },
-        };
         upload.expires_micros = unix_micros_after(self.now_micros(), self.limits().upload_expiry);
-        let mut tx = self.write(tenant).await?;
-        uploads::put(&mut tx, &upload).await?;
-        tx.commit().await?;
+        let place = match worker {
+            None => {
+                let place = self.receiving().try_take(tenant, 1).map_err(too_many_receiving)?;
+                self.put_upload(&upload).await?;
+                Receiving::Client(place)
+            }
+            Some(worker) => {
+                // The place comes last, because other tenants wait for it.
+                self.put_upload(&upload).await?;
+                Receiving::Worker(presence.queue(id, self.results().take(&worker, 1)).await?)
+            }
+        };
         Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, place))
+    }
+
+    async fn put_upload(&self, upload: &UploadRow) -> Result<(), Error> {
+        let mut tx = self.write(&upload.tenant).await?;
+        uploads::put(&mut tx, upload).await?;
+        Ok(tx.commit().await?)
     }
 
     /// Renews the upload's expiry as if the upload had begun now.
@@ -302,3 +320,6 @@ impl Keystore {
 
 /// Maximum number of blobs that one transaction marks as used. All other writers wait meanwhile.
 const KEPT_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,8 @@ pub(crate) struct Presence {
     /// Start of the thread's idle time; `None` while it works.
     idle_since: Arc<Mutex<Option<Instant>>>,
     inbox: Arc<Mutex<Option<WeakSender<Message>>>>,
+    /// Whether the writer of a result waits for its place to receive.
+    queued: Arc<AtomicBool>,
 }
 
 /// The right to write to an upload, until dropped.
@@ -86,7 +88,14 @@ impl Registry {
                 biased;
                 () = abort.fired() => return Err(Error::UploadNotFound { id: id.clone() }),
                 guard = &mut waiting => break guard,
-                () = tokio::time::sleep(CHECK_INTERVAL) => self.with_entry(id, |entry| entry.presence.end_if_silent()),
+                () = tokio::time::sleep(CHECK_INTERVAL) => self.with_entry(id, |entry| {
+                    entry.presence.end_if_silent();
+                    // Results do not end each other's waits. Equal results would do so in turns,
+                    // and none would reach its place.
+                    if purpose == Purpose::Upload {
+                        entry.presence.end_if_queued();
+                    }
+                }),
             }
         };
         turn.guard = Some(guard);
@@ -192,6 +201,32 @@ impl Presence {
     /// The signal that an abort of the upload sends.
     pub(crate) fn abort(&self) -> &Abort {
         &self.abort
+    }
+
+    /// Waits for the place of a result to receive. A client that wants the upload ends the wait,
+    /// and would otherwise wait as long.
+    ///
+    /// The writer keeps its turn meanwhile. If a writer waited for its turn with a place, slow
+    /// clients of one tenant could keep the places of all tenants.
+    pub(super) async fn queue<T>(&self, id: &UploadId, place: impl Future<Output = T>) -> Result<T, Error> {
+        let mut place = std::pin::pin!(place);
+        self.queued.store(true, Ordering::Release);
+        let place = loop {
+            tokio::select! {
+                biased;
+                place = &mut place => break place,
+                () = tokio::time::sleep(CHECK_INTERVAL) => self.check(id)?,
+            }
+        };
+        self.queued.store(false, Ordering::Release);
+        self.check(id)?;
+        Ok(place)
+    }
+
+    fn end_if_queued(&self) {
+        if self.queued.load(Ordering::Acquire) {
+            self.taken_over.store(true, Ordering::Release);
+        }
     }
 
     fn end_if_silent(&self) {

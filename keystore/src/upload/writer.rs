@@ -1,10 +1,10 @@
 //! The writer through which a caller sends an upload.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use bytes::Bytes;
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::{Semaphore, mpsc, oneshot},
     task::JoinHandle,
 };
 
@@ -39,6 +39,8 @@ struct Link {
     window: Arc<Semaphore>,
     window_bytes: u32,
     task: JoinHandle<Result<Ended, Error>>,
+    /// Tells the task, when dropped, that the caller is gone.
+    caller: oneshot::Sender<Infallible>,
 }
 
 #[derive(Debug)]
@@ -69,14 +71,15 @@ impl UploadWriter {
             presence,
             inbox,
         };
+        let (caller, is_caller_gone) = oneshot::channel();
         // A separate task completes a commit that has begun, even if the caller goes away.
         let task = tokio::spawn(async move {
-            let ended = drive(&keystore, &upload, receiver, &abort).await;
-            drop((turn, place));
+            let ended = drive(&keystore, &upload, receiver, &abort, place, is_caller_gone).await;
+            drop(turn);
             ended
         });
         let window = Arc::new(Semaphore::new(window_bytes as usize));
-        Self { state: State::Receiving(Link { sender, window, window_bytes, task }) }
+        Self { state: State::Receiving(Link { sender, window, window_bytes, task, caller }) }
     }
 
     pub(super) fn done(blob: BlobInfo) -> Self {
@@ -153,7 +156,7 @@ impl UploadWriter {
     /// Verifies and commits the blob.
     pub async fn finish(self) -> Result<BlobInfo, Error> {
         match self.state {
-            State::Receiving(Link { sender, task, .. }) => {
+            State::Receiving(Link { sender, task, caller: _caller, .. }) => {
                 // If the thread has ended, its own error gives the reason.
                 let _ = sender.send(Message::Finish).await;
                 match task.await?? {
@@ -169,19 +172,42 @@ impl UploadWriter {
 
 /// Receives, then commits or cleans up. After an abort this removes nothing: the abort does so
 /// after this writer's turn.
-async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver, abort: &Abort) -> Result<Ended, Error> {
+async fn drive(
+    keystore: &Keystore,
+    upload: &UploadRow,
+    receiver: Receiver,
+    abort: &Abort,
+    place: Receiving,
+    is_caller_gone: oneshot::Receiver<Infallible>,
+) -> Result<Ended, Error> {
     let path = receiver.path.clone();
-    match tokio::task::spawn_blocking(move || receiver.run()).await? {
-        Ok(Received::Part { committed_bytes }) => {
-            // Callers that need the upload's place must see that it had a writer until now. No byte
-            // depends on the renewal.
-            if let Err(error) = keystore.renew(upload).await {
-                tracing::warn!(upload = %upload.id, %error, "expiry of an upload not renewed");
-            }
-            Ok(Ended::Part { committed_bytes })
+    let received = tokio::task::spawn_blocking(move || receiver.run()).await?;
+    // A client keeps its place until the commit has ended, which bounds the commits of clients. A
+    // result gives its place back at once, because other tenants wait for it.
+    let of_client = match place {
+        Receiving::Client(place) => Some(place),
+        Receiving::Worker(place) => {
+            drop(place);
+            None
         }
+    };
+    match received {
+        Ok(Received::Part { committed_bytes }) => Ok(pause(keystore, upload, committed_bytes).await),
         Ok(Received::Whole(content)) => {
             let (tenant, digest) = (&upload.tenant, &upload.digest);
+            let commits = async {
+                match &of_client {
+                    Some(_) => None,
+                    None => Some(keystore.result_commits().take(tenant, 1).await),
+                }
+            };
+            // Results whose callers are gone leave the line. Otherwise there could be any number of
+            // them.
+            let _place = tokio::select! {
+                biased;
+                place = commits => place,
+                _ = is_caller_gone => return Ok(pause(keystore, upload, digest.size_bytes).await),
+            };
             let blob = keystore.commit(tenant, digest, &path, &content, None, Some((upload, abort))).await?;
             remove_if_there(&path)?;
             Ok(Ended::Whole(Box::new(blob)))
@@ -199,6 +225,16 @@ async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver, abor
             Err(error)
         }
     }
+}
+
+/// Ends a writer before its commit, and keeps the received bytes.
+async fn pause(keystore: &Keystore, upload: &UploadRow, committed_bytes: u64) -> Ended {
+    // Callers that need the upload's place must see that it had a writer until now. No byte depends
+    // on the renewal.
+    if let Err(error) = keystore.renew(upload).await {
+        tracing::warn!(upload = %upload.id, %error, "expiry of an upload not renewed");
+    }
+    Ended::Part { committed_bytes }
 }
 
 /// Largest piece in bytes that goes to the thread; larger pieces are cut.
@@ -220,7 +256,8 @@ mod tests {
         let (sender, inbox) = mpsc::channel(PIECES);
         let window = Arc::new(Semaphore::new(WINDOW_BYTES as usize));
         let task = tokio::spawn(std::future::pending());
-        (UploadWriter { state: State::Receiving(Link { sender, window, window_bytes: WINDOW_BYTES, task }) }, inbox)
+        let link = Link { sender, window, window_bytes: WINDOW_BYTES, task, caller: oneshot::channel().0 };
+        (UploadWriter { state: State::Receiving(link) }, inbox)
     }
 
     fn piece(inbox: &mut mpsc::Receiver<Message>) -> usize {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error, Keystore, UploadId, UploadWriter};
 use cloakwork_params::{AnySet, ObjectKind};
 use cloakwork_storage::{Asker, Rows};
+use futures_util::FutureExt as _;
 use tokio::time::timeout;
 
 use crate::{
@@ -286,4 +287,41 @@ async fn results_of_a_worker_wait_for_a_place_to_receive() {
     drop(writers.pop());
     let next = timeout(STEP_TIMEOUT, waiting).await.expect("a place is free again");
     assert_eq!(next.pause().await.expect("kept"), 0);
+}
+
+/// A commit into a bucket takes minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_commits_of_results_keep_no_place_to_receive() {
+    /// Number of results of one worker that receive at the same time, and of one tenant that are
+    /// committed at the same time.
+    const PLACES: usize = 16;
+    /// Less than the time after which the client repeats a request to the bucket.
+    const DEADLINE: Duration = Duration::from_secs(20);
+    let home = Home::s3().await;
+    let keystore = home.open().await;
+    let lists: Vec<_> = (0..=PLACES as u64).map(|salt| list(5, salt)).collect();
+    home.gate().close(&["PutObject"]);
+    let mut commits = Vec::new();
+    for bytes in &lists[..PLACES] {
+        let mut writer = receive_result(&keystore, 1, bytes).await;
+        writer.write(bytes.clone()).await.expect("well formed");
+        commits.push(tokio::spawn(writer.finish()));
+    }
+    timeout(DEADLINE, home.gate().reached("PutObject", PLACES)).await.expect("all are on their way");
+    // The worker sends its next result. The result's commit waits, until its caller goes away.
+    let last = &lists[PLACES];
+    let mut writer = timeout(DEADLINE, receive_result(&keystore, 1, last)).await.expect("a place in time");
+    writer.write(last.clone()).await.expect("well formed");
+    let mut finish = Box::pin(writer.finish());
+    assert!((&mut finish).now_or_never().is_none(), "the commit has to wait");
+    drop(finish);
+    let result = keystore.begin_result(&tenant(), &Digest::of(last)).await.expect("opened");
+    let tenant = tenant();
+    let again = keystore.append_result(1, &tenant, &result.id, last.len() as u64);
+    let again = timeout(DEADLINE, again).await.expect("a commit that waits ends with its caller").expect("all is kept");
+    home.gate().open();
+    assert_eq!(again.finish().await.expect("well formed").digest, Digest::of(last));
+    for commit in commits {
+        timeout(DEADLINE, commit).await.expect("it ends").expect("no panic").expect("stored");
+    }
 }

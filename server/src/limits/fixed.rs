@@ -332,6 +332,18 @@ pub const FIXED: &[Fixed] = &[
         "16",
         "Results of one worker that receive data at the same time. Further results wait",
     ),
+    row(
+        "RESULT_COMMITS_MAX",
+        "keystore/src/upload.rs",
+        "64",
+        "Received results that are committed at the same time. In a bucket, each holds up to five parts of `PART_BYTES` in memory. Further results wait",
+    ),
+    row(
+        "TENANT_RESULT_COMMITS_MAX",
+        "keystore/src/upload.rs",
+        "16",
+        "Received results of one tenant that are committed at the same time. Further results wait",
+    ),
     row("ROWS", "keystore/src/sweep.rs", "256", "Rows that one transaction of the key store's sweep removes"),
     row("LISTED", "keystore/src/catalogue/blobs.rs", "64", "Digests that one statement of FindMissing looks up"),
     row("KEPT_MAX", "keystore/src/upload.rs", "1024", "Blobs that one transaction of FindMissing marks as used"),

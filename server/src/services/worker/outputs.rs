@@ -179,7 +179,8 @@ impl Outputs {
 
     /// Opens the upload of an output, and returns the number of its bytes that are stored already.
     /// Returns `None` if the tenant has the whole blob. Another job's result with the same bytes
-    /// may write to the upload between the two steps, or end it.
+    /// may write to the upload between the two steps, or end it. A client may take the turn of a
+    /// result that waits for its place.
     async fn open(
         &self,
         worker: WorkerId,
@@ -194,7 +195,11 @@ impl Outputs {
             let stored = upload.committed_bytes;
             match self.keystore.append_result(worker.0, tenant, &upload.id, stored).await {
                 Ok(writer) => return Ok(Some((stored, writer))),
-                Err(keystore::Error::UploadNotFound { .. } | keystore::Error::UploadOffsetMismatch { .. }) => {}
+                Err(
+                    keystore::Error::UploadNotFound { .. }
+                    | keystore::Error::UploadOffsetMismatch { .. }
+                    | keystore::Error::UploadTakenOver,
+                ) => {}
                 Err(error) => return Err(error.into()),
             }
         }
