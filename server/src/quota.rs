@@ -51,8 +51,8 @@ impl Quota {
         Self { store, limit, sums: Arc::new(Mutex::new(Cache::new(QUOTA_TENANTS_MAX))) }
     }
 
-    /// A handle for calls of workers, which do not wait behind the calls of the tenants. The handles
-    /// share the room.
+    /// A handle for calls of workers, which do not wait behind the calls of the tenants. Both
+    /// handles share the room.
     pub fn for_workers(&self) -> Self {
         Self { store: self.store.for_workers(), ..self.clone() }
     }
