@@ -94,6 +94,10 @@ impl Workers {
     /// Removes the workers that have not reconnected in time, and returns their IDs and names.
     pub(super) fn take_lost(&mut self) -> Vec<(WorkerId, Arc<str>)> {
         let now_micros = self.uptime.micros();
+        // The caller of an attach may have gone before it learned of its stream. Nobody detaches
+        // that stream.
+        let unread = |link: &&mut Link| link.lost_micros.is_none() && link.wish.receiver_count() == 0;
+        self.links.values_mut().filter(unread).for_each(|link| link.lost_micros = Some(now_micros));
         let late = |link: &Link| link.lost_micros.is_some_and(|lost| lost + self.reconnect_micros <= now_micros);
         self.links.extract_if(|_, link| late(link)).map(|(worker, link)| (worker, link.latest.name.clone())).collect()
     }
@@ -181,5 +185,21 @@ mod tests {
         let lost: Vec<WorkerId> = workers.take_lost().into_iter().map(|(worker, _)| worker).collect();
         assert_eq!(lost, [WorkerId(1)]);
         assert_eq!(workers.take_lost(), []);
+    }
+
+    #[test]
+    fn a_stream_that_nobody_reads_is_lost_without_a_detach() {
+        let limits = Limits { lease_ms: 60, report_ms: 10, ..Limits::default() };
+        let time = ManualClock::at(0);
+        let mut workers = Workers::new(&limits, time.clock().epoch());
+        let (wishes, _) = workers.attach(report()).unwrap();
+        let mut lost_after = |millis| {
+            time.advance(Duration::from_millis(millis));
+            workers.take_lost().len()
+        };
+        assert_eq!(lost_after(1000), 0, "the stream is read");
+        drop(wishes);
+        assert_eq!(lost_after(1000), 0, "the worker may attach again");
+        assert_eq!(lost_after(40), 1);
     }
 }
