@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum Asker<'t> {
     /// A call of this tenant.
     Tenant(&'t str),
-    /// A call of a worker, for a job of this tenant. Takes turns like a tenant. Such a call holds
+    /// A call of a worker, for a job of this tenant. The call takes turns like a tenant. It holds
     /// places that all tenants share, so it must not wait behind the tenant's own calls.
     Work(&'t str),
     /// Work that calls of all tenants wait for, such as decisions about jobs. The server does not

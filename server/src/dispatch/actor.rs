@@ -74,7 +74,8 @@ pub(super) struct Actor {
     /// The transaction on its way to the store.
     pub(super) commit: Option<Commit>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
-    /// Workers that keep leases until the next commit. The next round makes their assignments again.
+    /// Workers that keep leases until the next commit. The next round makes their assignments
+    /// again.
     pub(super) withheld: BTreeSet<WorkerId>,
     /// Latency records of jobs whose ends are already committed. Only now are the records complete.
     pub(super) late: Vec<Write>,

@@ -137,8 +137,8 @@ impl Loads {
         }
     }
 
-    /// Ends all reads, and drops their results. The same attempts may be read again, and would take
-    /// an old result for their own.
+    /// Ends all reads, and drops their results. If an attempt were read again, it would take an old
+    /// result for its own.
     pub(super) fn forget_all(&mut self) {
         self.tasks = JoinSet::new();
         self.reads.clear();

@@ -533,10 +533,10 @@ async fn a_view_of_the_pools_is_made_once_in_an_interval() {
     let fixture = Fixture::new().await;
     let workers = || fixture.dispatcher.pools().iter().map(|pool| pool.workers).sum::<usize>();
     assert_eq!(workers(), 1, "the first view is made at once");
-    let (_, stream) = fixture.dispatcher.attach(report(WorkerId(2))).await.unwrap();
+    let (_second, stream) = fixture.dispatcher.attach(report(WorkerId(2))).await.unwrap();
     assert_eq!(workers(), 1);
     fixture.time.advance(Duration::from_secs(1));
-    fixture.dispatcher.attach(report(WorkerId(3))).await.unwrap();
+    let (_third, _) = fixture.dispatcher.attach(report(WorkerId(3))).await.unwrap();
     assert_eq!(workers(), 3, "the interval is over");
     fixture.dispatcher.detach(WorkerId(2), stream).await.unwrap();
     fixture.settles().await;

@@ -94,8 +94,8 @@ impl Workers {
     /// Removes the workers that have not reconnected in time, and returns their IDs and names.
     pub(super) fn take_lost(&mut self) -> Vec<(WorkerId, Arc<str>)> {
         let now_micros = self.uptime.micros();
-        // The caller of an attach may have gone before it learned of its stream. Nobody detaches
-        // that stream.
+        // The caller of an attach may have gone before it learned of its stream. That stream is
+        // never detached.
         let unread = |link: &&mut Link| link.lost_micros.is_none() && link.wish.receiver_count() == 0;
         self.links.values_mut().filter(unread).for_each(|link| link.lost_micros = Some(now_micros));
         let late = |link: &Link| link.lost_micros.is_some_and(|lost| lost + self.reconnect_micros <= now_micros);

@@ -1,7 +1,7 @@
 //! The answers of one connection that have not been sent to their end.
 //!
-//! The HTTP library takes a piece of an answer, and takes the next piece when the reader has room. A
-//! deadline, an eviction or a revoked token ends an answer only when a piece is taken. A reader
+//! The HTTP library takes a piece of an answer, and takes the next piece when the reader has room.
+//! A deadline, an eviction or a revoked token ends an answer only when a piece is taken. A reader
 //! without room would therefore keep an answer for ever, with its open file or its stream of
 //! messages. For this reason, each connection checks these answers itself.
 //!

@@ -186,7 +186,8 @@ impl Ciphertexts {
     /// An output of a job that has succeeded.
     async fn output(&self, caller: &Caller, name: &OutputName) -> Result<Content, ApiError> {
         let job = JobId(name.job.job.as_u128());
-        // The view of an ended job holds all its outputs in memory. Nothing waits after it was read.
+        // The view of an ended job holds all its outputs in memory. This function therefore awaits
+        // nothing after it has read the view.
         let is_deleted = self.store.is_deleted(caller.tenant.as_str(), job, name.index).await;
         let is_deleted = is_deleted.map_err(database::failed)?;
         let view = self.dispatcher.find(caller.tenant.as_str(), job).await?;

@@ -14,8 +14,8 @@ use crate::{
 };
 
 /// Time that each mebibyte of a result may take, beside the wait for one message. A worker gives up
-/// after 30 s and 2 s for each message of one mebibyte. Without the limit, a result that arrives byte by byte would keep its place
-/// for days.
+/// after 30 s and 2 s for each message of one mebibyte. Without the limit, a result that arrives
+/// byte by byte would keep its place for days.
 const MEBIBYTE_TIME: Duration = Duration::from_secs(4);
 
 /// The outputs of a result, as a stream of bytes across messages.
