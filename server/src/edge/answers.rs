@@ -162,7 +162,7 @@ mod tests {
     use http_body::{Body as _, Frame};
     use tokio::{
         sync::mpsc::{self, error::TryRecvError},
-        time::advance,
+        time::{advance, timeout},
     };
     use tonic::{Code, Status, body::Body};
 
@@ -281,7 +281,8 @@ mod tests {
         let ending = tokio::spawn(async move { answers.end_stalled().await });
         let begun = Instant::now();
         assert!(fixture.takes_a_piece());
-        assert_eq!(fixture.dropped.recv().await, None);
+        let dropped = timeout(2 * UNREAD_TIME_MAX, fixture.dropped.recv()).await;
+        assert_eq!(dropped.expect("the answer ends"), None);
         assert!(begun.elapsed() <= UNREAD_TIME_MAX + 2 * CHECK_INTERVAL);
         drop(fixture.body);
         assert!(fixture.answers.open().answers.is_empty(), "an answer at its end is not kept");
@@ -300,7 +301,7 @@ mod tests {
         let Poll::Ready(Some(second)) = fixture.take() else { panic!("a piece") };
         drop((first, fixture.body));
         let begun = Instant::now();
-        ending.await.unwrap();
+        timeout(2 * UNREAD_TIME_MAX, ending).await.expect("the connection ends").unwrap();
         assert!(begun.elapsed() >= UNREAD_TIME_MAX, "the first piece was sent in time");
         assert_eq!(second.into_data().unwrap(), b"piece"[..]);
         assert!(fixture.answers.unsent().since.is_empty());
