@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub enum Asker<'t> {
     /// A call of this tenant.
     Tenant(&'t str),
-    /// A call of a worker, for a job of this tenant. The call takes turns like a tenant. It holds
-    /// places that all tenants share, so it must not wait behind the tenant's own calls.
+    /// A call of a worker, for a job of this tenant. The call takes turns like a tenant. The call
+    /// holds places that all tenants share, so it must not wait behind the tenant's own calls.
     Work(&'t str),
     /// Work that calls of all tenants wait for, such as decisions about jobs. The server does not
     /// wait in the line of the tenants. No tenant may therefore cause much of this work.
