@@ -12,7 +12,7 @@ use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
 use crate::{Digest, TenantId};
 
-/// The locks that calls hold or await. A blob without such a call takes no memory.
+/// The locks of blobs. A lock exists only while a call holds it or waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Changing(Mutex<HashMap<Name, Arc<Turns<()>>>>);
 

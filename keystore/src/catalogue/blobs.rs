@@ -169,7 +169,7 @@ static KEEP: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Names of the values of a list, of which `first` is the first.
+/// Names of the values of a list, counted from `first` on.
 fn places(first: usize) -> String {
     let places: Vec<String> = (first..first + LISTED).map(|place| format!("${place}")).collect();
     places.join(", ")

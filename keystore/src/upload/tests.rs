@@ -56,7 +56,7 @@ fn digest(number: u64) -> Digest {
     Digest::of(&number.to_le_bytes())
 }
 
-/// Begins to receive result `number`, of which no bytes follow.
+/// Begins to receive result `number`, and sends none of its bytes.
 async fn receive(keystore: &Keystore, worker: u128, number: u64) -> Result<UploadWriter, Error> {
     let result = keystore.begin_result(&tenant(), &digest(number)).await?;
     keystore.append_result(worker, &tenant(), &result.id, 0).await

@@ -225,7 +225,7 @@ impl Fixture {
         Ok(timeout(STEP_TIMEOUT, call).await.expect("an end in time")?.into_inner().accepted)
     }
 
-    /// Begins to hand in a result, of which no bytes follow until the sender sends some.
+    /// Begins to hand in a result. Its bytes follow when the test sends them.
     async fn begin(&self, leased: &Leased, list: &Bytes) -> (mpsc::Sender<CommitResultRequest>, Call) {
         let (sender, messages) = mpsc::channel(4);
         sender.send(result(leased, &[proto_digest(list)])).await.unwrap();
