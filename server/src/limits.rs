@@ -95,10 +95,12 @@ impl Limits {
 pub fn document() -> String {
     let mut text = String::from(
         "# Limits\n\n\
-         Every resource that can grow has a limit. A test generates this page from the tables in `server/src/limits/`.\n\n\
+         Every resource that can grow has a limit. A test generates this page from the tables in\n\
+         `server/src/limits/`.\n\n\
          ## Configurable limits\n\n\
-         Set these limits in the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are\n\
-         in bytes. Times are in the unit at the end of the name. The key store has no other limits.\n\n\
+         Set these limits in the section `[limits]` of the configuration, or as\n\
+         `CLOAKWORK_LIMITS__NAME`. Sizes are in bytes. Times are in the unit at the end of the name. The\n\
+         key store has no other limits.\n\n\
          | limit | default | range | unit | meaning | reason for the default |\n\
          |---|---:|---|---|---|---|\n",
     );
@@ -108,8 +110,8 @@ pub fn document() -> String {
     }
     text.push_str(
         "\n## Fixed limits\n\n\
-         These limits are constants in the code and need no tuning. The memory of a worker follows from its options;\n\
-         see docs/operations.md.\n\n\
+         These limits are constants in the code and need no tuning. The memory of a worker follows from\n\
+         its options; see docs/operations.md.\n\n\
          | constant | value | file | meaning |\n\
          |---|---:|---|---|\n",
     );

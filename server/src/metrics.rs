@@ -112,8 +112,9 @@ pub fn never_recorded(scrape: &str) -> Vec<&'static str> {
 pub fn document() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
-         The endpoint `/metrics` on the admin port exports these metrics in the text format of Prometheus. A metric\n\
-         appears once a value was recorded. Labels contain fixed text only, never a tenant, job or digest.\n\n\
+         The endpoint `/metrics` on the admin port exports these metrics in the text format of\n\
+         Prometheus. A metric appears once a value was recorded. Labels contain fixed text only, never a\n\
+         tenant, job or digest.\n\n\
          A test generates this page from the table in `server/src/metrics/table.rs`.\n\n\
          | metric | kind | unit | labels | meaning |\n\
          |---|---|---|---|---|\n",

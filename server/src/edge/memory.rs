@@ -47,15 +47,7 @@ impl TenantMemory {
 
     /// Counts the bytes until their last part is dropped.
     pub(super) fn count(&self, bytes: Bytes) -> Result<Bytes, ApiError> {
-        struct Counted(Bytes, #[expect(dead_code, reason = "dropping it gives the bytes back")] Held);
-        impl AsRef<[u8]> for Counted {
-            fn as_ref(&self) -> &[u8] {
-                &self.0
-            }
-        }
-        let held = self.hold();
-        held.resize(bytes.len() as u64)?;
-        Ok(Bytes::from_owner(Counted(bytes, held)))
+        Arc::new(self.hold()).count(bytes)
     }
 }
 
@@ -64,6 +56,18 @@ impl TenantMemory {
 pub struct Held(Mutex<Share<Tenant>>);
 
 impl Held {
+    /// Counts these bytes, instead of those before, until their last part is dropped.
+    pub(crate) fn count(self: Arc<Self>, bytes: Bytes) -> Result<Bytes, ApiError> {
+        struct Counted(Bytes, #[expect(dead_code, reason = "dropping it gives the bytes back")] Arc<Held>);
+        impl AsRef<[u8]> for Counted {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        self.resize(bytes.len() as u64)?;
+        Ok(Bytes::from_owner(Counted(bytes, self)))
+    }
+
     /// Changes the number of bytes. Holding fewer is never refused.
     pub(crate) fn resize(&self, bytes: u64) -> Result<(), ApiError> {
         let mut share = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! The ciphertext service: lists of ciphertexts that jobs read and write.
 
-use std::{pin::Pin, sync::Arc, time::Duration, vec};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cloakwork_clock::{Clock, unix_micros_after};
@@ -162,21 +162,6 @@ impl CiphertextService for Ciphertexts {
     }
 }
 
-/// The chunks of an output in memory, and the count of its bytes.
-struct HeldChunks {
-    chunks: vec::IntoIter<Bytes>,
-    #[expect(dead_code, reason = "the bytes count until this is dropped")]
-    held: Option<Arc<Held>>,
-}
-
-impl Iterator for HeldChunks {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        self.chunks.next()
-    }
-}
-
 impl Ciphertexts {
     async fn find(&self, caller: &Caller, name: &CiphertextName) -> Result<BlobInfo, ApiError> {
         let info = self.keystore.blob_named(&caller.tenant, &name.digest).await?;
@@ -206,10 +191,11 @@ impl Ciphertexts {
 
     /// The chunks of an output that is stored with its job. `held` counts the whole output until
     /// the caller has read its last chunk, because the chunks share the output's memory.
-    fn inline(&self, mut bytes: Bytes, offset: u64, held: Option<Arc<Held>>) -> Result<Chunks, ApiError> {
-        if let Some(held) = &held {
-            held.resize(bytes.len() as u64)?;
-        }
+    fn inline(&self, bytes: Bytes, offset: u64, held: Option<Arc<Held>>) -> Result<Chunks, ApiError> {
+        let mut bytes = match held {
+            Some(held) => held.count(bytes)?,
+            None => bytes,
+        };
         let offset = usize::try_from(offset).ok().filter(|offset| *offset <= bytes.len());
         let offset = offset.ok_or_else(|| {
             INVALID_ARGUMENT
@@ -223,7 +209,6 @@ impl Ciphertexts {
             chunks.push(rest.split_to(chunk.min(rest.len())));
         }
         let transfers = self.transfers.clone();
-        let chunks = HeldChunks { chunks: chunks.into_iter(), held };
         Ok(Box::pin(tokio_stream::iter(chunks).map(move |data| {
             transfers.sent(data.len());
             Ok(GetResponse { data })

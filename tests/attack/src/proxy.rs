@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use cloakwork_client::{Client, ClientError, ConnectOptions, RetryPolicy, Token};
@@ -14,6 +15,9 @@ use tokio::net::TcpStream;
 
 /// The version that `proxies.sh` installs.
 const ENVOY: &str = "envoy-1.40.0";
+
+/// Timeout for the end of a proxy.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The kind of a proxy.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +84,16 @@ impl Proxy {
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
+    }
+}
+
+impl Drop for Proxy {
+    /// Asks the proxy to end. A signal that kills nginx's master process would leave its workers
+    /// running.
+    fn drop(&mut self) {
+        if self.process.is_running() {
+            self.process.terminate(END_TIMEOUT);
+        }
     }
 }
 

@@ -1,0 +1,295 @@
+//! Actions that do not wait for the store, tested against a real store that is blocked or fails.
+
+use cloakwork_scheduler::Event;
+
+use super::*;
+use crate::store::Write;
+
+const ENDS: &str = "UPDATE ON jobs WHEN NEW.ended_micros IS NOT NULL";
+const NEW_JOBS: &str = "INSERT ON jobs";
+
+#[tokio::test]
+async fn an_unpromised_job_begins_and_ends_while_the_store_is_busy() {
+    let mut fixture = Fixture::new().await;
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let mut first = fixture.submit(1, false).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.waits_for_store().await;
+    // The store does not know the job yet, so the result waits.
+    let committed = fixture.commit(1);
+    fixture.settles().await;
+    assert!(first.borrow().end.is_none() && !committed.is_finished());
+    busy.commit().await.unwrap();
+    succeeded(&mut first).await;
+    assert!(committed.await.unwrap().unwrap());
+
+    let mut second = fixture.submit(2, false).await.unwrap().unwrap();
+    fixture.wished(&[2]).await;
+    fixture.dispatcher.settled().await.unwrap();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let committed = fixture.commit(2);
+    succeeded(&mut second).await;
+    let dispatcher = fixture.dispatcher.clone();
+    let settled = tokio::spawn(async move { dispatcher.settled().await });
+    fixture.waits_for_store().await;
+    // A third call is decided meanwhile, and begins.
+    let _third = fixture.submit(3, false).await.unwrap().unwrap();
+    fixture.wished(&[2, 3]).await;
+    assert!(!committed.is_finished() && !settled.is_finished());
+    busy.commit().await.unwrap();
+    settled.await.unwrap().unwrap();
+    let stored = fixture.store.job(TENANT, JobId(2), true).await.unwrap().expect("the job");
+    assert_eq!(stored.state, JobState::Succeeded, "the store has the end before the answer");
+    assert!(committed.await.unwrap().unwrap());
+    fixture.wished(&[3]).await;
+}
+
+#[tokio::test]
+async fn a_promised_job_waits_for_the_store() {
+    let mut fixture = Fixture::new().await;
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let submitted = fixture.submit(1, true);
+    fixture.waits_for_store().await;
+    assert!(fixture.wishes.borrow().as_ref().is_none_or(|leases| leases.is_empty()) && !submitted.is_finished());
+    busy.commit().await.unwrap();
+    let mut watched = submitted.await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let committed = fixture.commit(1);
+    fixture.waits_for_store().await;
+    assert!(watched.borrow().end.is_none() && !committed.is_finished());
+    busy.commit().await.unwrap();
+    succeeded(&mut watched).await;
+    assert!(committed.await.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn a_handed_over_end_survives_a_failing_store() {
+    let mut fixture = Fixture::new().await;
+    let mut watched = fixture.submit(1, false).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.dispatcher.settled().await.unwrap();
+    fixture.break_store(ENDS).await;
+    assert!(fixture.commit(1).await.unwrap().is_err());
+    succeeded(&mut watched).await;
+    // A caller that asks during the failure learns of the end, too.
+    let job = JobId(1);
+    let found = fixture.dispatcher.find(TENANT, job).await.unwrap().expect("the job");
+    assert_eq!(found.borrow().state, JobState::Succeeded);
+    assert_eq!(fixture.store.job(TENANT, job, true).await.unwrap().expect("the job").state, JobState::Running);
+    fixture.heal_store().await;
+    fixture.stored(1).await;
+    fixture.wished(&[]).await;
+    fixture.dispatcher.settled().await.unwrap();
+    assert!(fixture.dispatcher.watch(TENANT, job).await.unwrap().is_none(), "only the store knows the job");
+    assert_eq!(fixture.commit(1).await.unwrap().ok(), Some(false), "handed in twice");
+}
+
+/// The end of job 1 is decided and not committed. A worker that hears of a refusal now would
+/// discard its result, which may be needed again.
+#[tokio::test]
+async fn a_refused_result_waits_for_the_decision_behind_the_refusal() {
+    let mut fixture = Fixture::new().await;
+    let _watched = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let first = fixture.commit(1);
+    fixture.waits_for_store().await;
+    let second = fixture.commit(1);
+    fixture.settles().await;
+    assert!(!first.is_finished() && !second.is_finished());
+    busy.commit().await.unwrap();
+    assert!(first.await.unwrap().unwrap());
+    assert_eq!(second.await.unwrap().ok(), Some(false), "handed in twice");
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_stored_is_taken_back_from_its_worker() {
+    let mut fixture = Fixture::new().await;
+    fixture.break_store(NEW_JOBS).await;
+    let watched = fixture.submit(1, false).await.unwrap().unwrap();
+    lost(watched).await;
+    let promised = fixture.submit(2, true).await.unwrap();
+    let refused = promised.expect_err("refused");
+    assert_eq!(refused.reason().grpc, tonic::Code::Unavailable, "{refused}");
+    fixture.wished(&[]).await;
+    fixture.heal_store().await;
+    let again = loop {
+        // Right after the failure, the dispatcher still refuses new jobs.
+        match fixture.submit(1, false).await.unwrap() {
+            Ok(watched) => break watched,
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    };
+    assert!(again.borrow().end.is_none());
+    fixture.wished(&[1]).await;
+    assert!(fixture.commit(1).await.unwrap().unwrap());
+    fixture.stored(1).await;
+}
+
+#[tokio::test]
+async fn an_early_attempt_withdraws_no_job_from_its_worker() {
+    let mut fixture = Fixture::new().await;
+    fixture.submit(1, false).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.dispatcher.settled().await.unwrap();
+    let mut busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let _second = fixture.submit(2, false).await.unwrap().unwrap();
+    fixture.wished(&[1, 2]).await;
+    fixture.waits_for_store().await;
+    // Both commands form one transaction behind the blocked one. Job 1 ends only with their commit,
+    // which fails.
+    let (committed, third) = (fixture.commit(1), fixture.submit(3, false).await.unwrap().unwrap());
+    fixture.wished(&[1, 2, 3]).await;
+    busy.script(broken(ENDS)).await.unwrap();
+    busy.commit().await.unwrap();
+    lost(third).await;
+    assert!(committed.await.unwrap().is_err());
+    fixture.heal_store().await;
+    fixture.stored(1).await;
+    fixture.wished(&[2]).await;
+}
+
+/// The second transaction ends job 1 while the first is on its way. The worker keeps the lease
+/// until the second commit, so that it can hand the result in again.
+#[tokio::test]
+async fn no_lease_is_withdrawn_before_the_commit_of_the_end() {
+    let mut fixture = Fixture::new().await;
+    let mut first = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    let mut busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let second = fixture.submit(2, true);
+    fixture.waits_for_store().await;
+    let held = fixture.always_wished(1);
+    let committed = fixture.commit(1);
+    fixture.settles().await;
+    busy.script(broken(ENDS)).await.unwrap();
+    busy.commit().await.unwrap();
+    second.await.unwrap().unwrap();
+    fixture.wished(&[1, 2]).await;
+    assert!(committed.await.unwrap().is_err(), "the end is not stored");
+    assert!(first.borrow_and_update().end.is_none());
+    assert!(!held.is_finished(), "the lease was withdrawn");
+    held.abort();
+    fixture.heal_store().await;
+    loop {
+        // Right after the failure, the dispatcher still refuses results.
+        match fixture.commit(1).await.unwrap() {
+            Ok(taken) => break assert!(taken, "the worker still holds the lease"),
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+    succeeded(&mut first).await;
+    fixture.wished(&[2]).await;
+}
+
+/// Answers wait for the store. Without their limit, commands would fill the memory while the store
+/// stands still.
+#[tokio::test]
+async fn no_command_is_taken_while_too_many_answers_wait_for_the_store() {
+    let fixture = Fixture::new().await;
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let submitted = fixture.submit(1, true);
+    fixture.waits_for_store().await;
+    // The transaction on its way has the first answer. These answers wait for the next one.
+    let commands = &fixture.dispatcher.commands;
+    let settled = || {
+        let (reply, answer) = oneshot::channel();
+        commands.try_send(Command::Settled { reply }).map(|()| answer).expect("a place in the queue")
+    };
+    let taken = async || {
+        while commands.capacity() < commands.max_capacity() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut waiting: Vec<_> = (1..actor::ANSWERS_MAX).map(|_| settled()).collect();
+    timeout(STEP_TIMEOUT, taken()).await.expect("the dispatcher takes commands");
+    waiting.push(settled());
+    timeout(STEP_TIMEOUT, taken()).await.expect("there is room for one more answer");
+    waiting.push(settled());
+    yield_often().await;
+    assert_eq!(commands.max_capacity() - commands.capacity(), 1, "one command waits");
+    assert!(!submitted.is_finished());
+    busy.commit().await.unwrap();
+    submitted.await.unwrap().unwrap();
+    for answer in waiting {
+        timeout(STEP_TIMEOUT, answer).await.expect("the dispatcher goes on").unwrap();
+    }
+}
+
+/// Answers wait for the transaction on its way, commands wait for room among the answers, and
+/// timers wait for commands. A timer that still woke the dispatcher would occupy a core until the
+/// store answers.
+#[tokio::test]
+async fn no_timer_wakes_the_dispatcher_while_commands_wait_for_the_store() {
+    let mut fixture = Fixture::new().await;
+    fixture.stop().await;
+    let settled = || Command::Settled { reply: oneshot::channel().0 };
+    let (commands, received) = mpsc::channel(1);
+    commands.try_send(settled()).expect("room for a command");
+    let (mut actor, _) = actor::Actor::restore(parts(&fixture.store, &fixture.keystore, &fixture.time), received).await.unwrap();
+    actor.workers.attach(report(WORKER)).unwrap();
+    actor.step(Event::Reported { worker: WORKER, report: report(WORKER).report.clone() });
+    fixture.time.advance(Duration::from_millis(Limits::default().lease_ms));
+    actor.decided.writes.push(Write::Confirmed(JobId(1)));
+    actor.settle().await;
+    assert!(actor.commit.is_some() && actor.next_wake() <= std::time::Instant::now(), "a timer is due");
+    actor.decided.answers.extend((0..actor::ANSWERS_MAX).map(|_| decided::Answer::Settled(oneshot::channel().0)));
+    assert!(actor.next_wake() > std::time::Instant::now() + STEP_TIMEOUT);
+}
+
+/// Neither reads nor writes work. Callers are refused at once, and the dispatcher goes on when the
+/// store is back.
+#[tokio::test]
+async fn calls_are_refused_while_the_store_is_away() {
+    let mut fixture = Fixture::new().await;
+    let mut held = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.alter("ALTER TABLE jobs RENAME TO away".to_owned()).await;
+    let waiting = fixture.submit(2, false).await.unwrap().unwrap();
+    lost(waiting).await;
+    for promised in [true, false] {
+        let refused = timeout(STEP_TIMEOUT, fixture.submit(3, promised)).await.expect("an answer").unwrap();
+        assert_eq!(refused.expect_err("refused").reason().grpc, tonic::Code::Unavailable);
+    }
+    let refused = timeout(STEP_TIMEOUT, fixture.commit(1)).await.expect("an answer").unwrap();
+    assert_eq!(refused.expect_err("refused").reason().grpc, tonic::Code::Unavailable);
+    fixture.dispatcher.settled().await.unwrap();
+    assert!(held.borrow_and_update().end.is_none());
+    fixture.alter("ALTER TABLE away RENAME TO jobs".to_owned()).await;
+    fixture.wished(&[1]).await;
+    loop {
+        match fixture.commit(1).await.unwrap() {
+            Ok(taken) => break assert!(taken, "the worker still holds the lease"),
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+    succeeded(&mut held).await;
+}
+
+/// The job ended after its second request had looked for it in the store, and the dispatcher has
+/// forgotten the job.
+#[tokio::test]
+async fn a_repeated_request_gets_the_result_of_a_job_that_has_just_ended() {
+    let mut fixture = Fixture::new().await;
+    let again = [true, false].map(|promised| (promised, fixture.job(1)));
+    let mut first = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    assert!(fixture.commit(1).await.unwrap().unwrap());
+    succeeded(&mut first).await;
+    fixture.dispatcher.settled().await.unwrap();
+    assert!(fixture.dispatcher.watch(TENANT, JobId(1)).await.unwrap().is_none(), "only the store knows the job");
+    for (promised, job) in again {
+        let answer = timeout(STEP_TIMEOUT, fixture.send(job, promised)).await.expect("in time").unwrap();
+        let found = answer.unwrap();
+        let view = found.borrow();
+        assert_eq!((view.meta.id, view.end.as_ref().expect("an end").outputs.len()), (JobId(1), 1));
+    }
+}
+
+/// Waits until the watch of a job that could not be stored has ended.
+async fn lost(mut watched: Watched) {
+    let ended = timeout(STEP_TIMEOUT, watched.wait_for(|view| view.end.is_some())).await.expect("in time");
+    assert!(ended.is_err(), "a job that is not stored has no end");
+}
