@@ -156,6 +156,9 @@ pub enum Error {
     /// The storage has no space left.
     #[error("the server's storage is full; try again later")]
     StorageFull,
+    /// Queries wait too long for connections that serve other queries.
+    #[error("no connection to the database became free in time; try again later")]
+    DatabaseBusy,
     /// Too many uploads are open or receiving at the same time, over all tenants or for one tenant.
     #[error("too many {what}: the limit is {limit}; try again later")]
     TooManyUploads {
@@ -242,6 +245,7 @@ impl From<cloakwork_storage::Error> for Error {
     fn from(error: cloakwork_storage::Error) -> Self {
         match error {
             cloakwork_storage::Error::Full => Self::StorageFull,
+            cloakwork_storage::Error::Busy => Self::DatabaseBusy,
             error => Self::failed(error),
         }
     }

@@ -1,5 +1,5 @@
-//! Admission: checks a request and makes a job that can be stored and run. Every refusal that a
-//! request can get comes from here.
+//! Admission: checks a request and makes a job that can be stored and run. The dispatcher may still
+//! refuse the job, because queues are full, the server drains, or the request repeats another.
 
 mod inputs;
 mod memory;
@@ -113,8 +113,12 @@ impl Admission {
                 self.limits.output_keep_seconds_max,
             )?,
             created_micros,
-            deadline_micros: created_micros
-                + span("time_limit", spec.time_limit, self.limits.job_seconds, self.limits.job_seconds_max)?,
+            deadline_micros: created_micros.saturating_add(span(
+                "time_limit",
+                spec.time_limit,
+                self.limits.job_seconds,
+                self.limits.job_seconds_max,
+            )?),
         };
         let reserved = Arc::new(self.reserve(tenant, &inputs).await?);
         Ok(Admitted {

@@ -181,8 +181,8 @@ impl Dispatcher {
     /// the lease.
     pub async fn commit(&self, tenant: &str, outcome: Outcome) -> Result<bool, ApiError> {
         let tenant: Arc<str> = tenant.into();
-        let _share = self.writes.take(&tenant, units(outcome.result.as_deref().unwrap_or_default())).await;
-        self.ask(|reply| Command::Commit { outcome: Box::new(outcome), reply }).await?
+        let share = self.writes.take(&tenant, units(outcome.result.as_deref().unwrap_or_default())).await;
+        self.ask(|reply| Command::Commit { outcome: Box::new(outcome), share, reply }).await?
     }
 
     /// Refuses new jobs from now on.

@@ -10,15 +10,15 @@ use futures_util::FutureExt as _;
 use crate::{jobs::id, keys::KeyUses, limits::Limits, store::Store};
 
 /// Interval between two rounds.
-const INTERVAL: Duration = Duration::from_secs(10);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum number of rows that one statement deletes. The bound keeps the waits of other writers
 /// short.
-const ROWS: u32 = 256;
+const SWEEP_ROWS_MAX: u32 = 256;
 
 /// Number of jobs whose outputs one transaction removes. A longer transaction would keep the writer
 /// from the calls of tenants.
-const TOGETHER: usize = 64;
+const OUTPUT_JOBS_PER_TRANSACTION: usize = 64;
 
 /// Runs the sweep at intervals.
 pub struct Sweeper {
@@ -72,11 +72,11 @@ impl Sweeper {
 
     async fn outputs(&self) -> Result<(), String> {
         loop {
-            let expired = self.store.expired_outputs(self.clock.unix_micros(), ROWS).await.map_err(text)?;
-            for jobs in expired.chunks(TOGETHER) {
+            let expired = self.store.expired_outputs(self.clock.unix_micros(), SWEEP_ROWS_MAX).await.map_err(text)?;
+            for jobs in expired.chunks(OUTPUT_JOBS_PER_TRANSACTION) {
                 self.store.drop_outputs(jobs).await.map_err(text)?;
             }
-            if expired.len() < ROWS as usize {
+            if expired.len() < SWEEP_ROWS_MAX as usize {
                 return Ok(());
             }
         }
@@ -85,10 +85,10 @@ impl Sweeper {
     async fn jobs(&self) -> Result<(), String> {
         let kept = Duration::from_secs(self.limits.job_record_seconds);
         let before = unix_micros_before(self.clock.unix_micros(), kept);
-        while self.store.forget_jobs(before, ROWS).await.map_err(text)? == u64::from(ROWS) {}
+        while self.store.forget_jobs(before, SWEEP_ROWS_MAX).await.map_err(text)? == u64::from(SWEEP_ROWS_MAX) {}
         for (tenant, mut beyond) in self.store.too_many_ended(self.limits.tenant_ended_jobs).await.map_err(text)? {
             while beyond > 0 {
-                let count = u32::try_from(beyond).unwrap_or(ROWS).min(ROWS);
+                let count = u32::try_from(beyond).unwrap_or(SWEEP_ROWS_MAX).min(SWEEP_ROWS_MAX);
                 let forgotten = self.store.forget_oldest(&tenant, count).await.map_err(text)?;
                 if forgotten == 0 {
                     break;
@@ -96,7 +96,7 @@ impl Sweeper {
                 beyond = beyond.saturating_sub(forgotten);
             }
         }
-        while self.store.forget_programs(ROWS).await.map_err(text)? == u64::from(ROWS) {}
+        while self.store.forget_programs(SWEEP_ROWS_MAX).await.map_err(text)? == u64::from(SWEEP_ROWS_MAX) {}
         Ok(())
     }
 
@@ -114,12 +114,12 @@ impl Sweeper {
     }
 }
 
-/// Runs a round, and repeats it each time that [`INTERVAL`] has passed.
+/// Runs a round, and repeats it each time that [`SWEEP_INTERVAL`] has passed.
 ///
 /// A panic ends its round, and later rounds still run. Without further rounds, no space would be
 /// freed. A server with a row that it cannot sweep would gain nothing from a restart.
 async fn in_rounds<F: Future<Output = ()>>(mut round: impl FnMut() -> F) {
-    let mut interval = tokio::time::interval(INTERVAL);
+    let mut interval = tokio::time::interval(SWEEP_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;

@@ -14,7 +14,10 @@ pub enum Error {
     /// A row holds a value that this program cannot read.
     #[error("a row is damaged: {0}")]
     Damaged(String),
-    /// The database was closed by this process.
+    /// The caller's queries wait for connections that serve other queries.
+    #[error("no connection to the database became free in time")]
+    Busy,
+    /// The connection is closed, by this process or because its thread ended.
     #[error("the database is closed")]
     Closed,
     /// Any other failure, with the message of the database.

@@ -73,8 +73,7 @@ impl Readers {
             let in_line = self.0.line.enter(asker).await;
             (self.0.places.clone().acquire_owned().await, in_line)
         };
-        let places = timeout(READER_WAIT_MAX, waiting).await;
-        let (place, in_line) = places.map_err(|_| Error::Failed(format!("all {} readers are busy", self.0.count)))?;
+        let (place, in_line) = timeout(READER_WAIT_MAX, waiting).await.map_err(|_| Error::Busy)?;
         let place = place.map_err(|_| Error::Closed)?;
         let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {

@@ -9,9 +9,9 @@ pub const COST_MAX: u64 = 1 << 40;
 pub struct Config {
     /// How long a lease lasts after a worker's last report of the job. A worker that sends no
     /// report at all for this time is removed.
-    pub lease: u64,
+    pub lease_micros: u64,
     /// How long a job may make no progress in a stage other than waiting.
-    pub progress_timeout: u64,
+    pub progress_timeout_micros: u64,
     /// Number of failed or lost attempts that ends a job. Crashes of the worker are counted
     /// separately.
     pub attempts_max: u32,
@@ -29,17 +29,17 @@ pub struct Config {
     pub resident_keys_max: usize,
     /// Cost that a tenant is served before the next tenant's turn: about the cost that fills a
     /// wave.
-    pub quantum: u64,
+    pub quantum_cost: u64,
     /// Maximum cost that a tenant's jobs with a resident key may be served ahead of the tenant's
     /// first job.
-    pub patience: u64,
+    pub overtaking_cost_max: u64,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            lease: 15_000_000,
-            progress_timeout: 120_000_000,
+            lease_micros: 15_000_000,
+            progress_timeout_micros: 120_000_000,
             attempts_max: 5,
             solo_crashes_max: 3,
             jobs_max: 100_000,
@@ -47,8 +47,8 @@ impl Default for Config {
             workers_max: 256,
             leases_per_worker_max: 4096,
             resident_keys_max: 256,
-            quantum: 1024,
-            patience: 16 * 1024,
+            quantum_cost: 1024,
+            overtaking_cost_max: 16 * 1024,
         }
     }
 }

@@ -101,7 +101,7 @@ impl Job {
     }
 
     pub(crate) fn size(&self, config: &Config) -> Size {
-        if self.spec.cost > config.quantum { Size::Long } else { Size::Short }
+        if self.spec.cost > config.quantum_cost { Size::Long } else { Size::Short }
     }
 
     /// Cost of the rows that are still to compute, according to the worker.
@@ -133,7 +133,7 @@ impl Job {
     /// still alone at its crash, once it has crashed often enough.
     pub(crate) fn trial(&self, config: &Config) -> u64 {
         let doublings = self.epoch.saturating_sub(u64::from(self.attempts)).saturating_sub(1).clamp(1, 63);
-        config.lease.saturating_mul(1 << doublings)
+        config.lease_micros.saturating_mul(1 << doublings)
     }
 
     /// The worker that holds the job or is assigned it.
@@ -158,7 +158,7 @@ impl Lease {
     /// When the job will have made no progress for too long.
     pub(crate) fn stalls(&self, config: &Config) -> Time {
         match &self.seen {
-            Some(seen) if seen.stage != Stage::Waiting => seen.moved.saturating_add(config.progress_timeout),
+            Some(seen) if seen.stage != Stage::Waiting => seen.moved.saturating_add(config.progress_timeout_micros),
             _ => Time::MAX,
         }
     }

@@ -86,8 +86,8 @@ pub(crate) enum Choice<'a> {
 /// The queued jobs that are not suspects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    quantum: u64,
-    patience: u64,
+    quantum_cost: u64,
+    overtaking_cost_max: u64,
     rings: BTreeMap<Class, Ring>,
     /// Cost that each tenant was served over all classes, for the choice between classes.
     accounts: BTreeMap<TenantId, Account>,
@@ -142,8 +142,8 @@ impl Ring {
 }
 
 impl Queue {
-    pub(crate) fn new(quantum: u64, patience: u64) -> Self {
-        Self { quantum: quantum.max(1), patience, ..Self::default() }
+    pub(crate) fn new(quantum_cost: u64, overtaking_cost_max: u64) -> Self {
+        Self { quantum_cost: quantum_cost.max(1), overtaking_cost_max, ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -152,7 +152,7 @@ impl Queue {
 
     pub(crate) fn insert(&mut self, entry: &Entry) {
         let ring = self.rings.entry(entry.class.clone()).or_default();
-        let quantum = u128::from(self.quantum);
+        let quantum = u128::from(self.quantum_cost);
         let flow = ring.flows.entry(entry.tenant).or_insert_with(|| {
             let account = self.accounts.entry(entry.tenant).or_default();
             account.flows += 1;
@@ -192,7 +192,7 @@ impl Queue {
         // A tenant's jobs of different classes are ordered by rank, like jobs of the same class.
         let (set, tenant, lane) =
             nexts.min_by_key(|(_, tenant, lane)| (self.accounts[tenant].served, *tenant, lane.first()))?;
-        lane.choose(|key| near(&Group { tenant, key, set }), self.patience).map(|rank| rank.seat)
+        lane.choose(|key| near(&Group { tenant, key, set }), self.overtaking_cost_max).map(|rank| rank.seat)
     }
 
     fn rings_of(&self, set: SetId) -> impl Iterator<Item = (&Class, &Ring)> {
@@ -208,14 +208,14 @@ impl Queue {
         if let Some(ring) = self.rings.get_mut(&entry.class)
             && let Some(flow) = ring.flows.get_mut(&entry.tenant)
         {
-            ring.round = ring.round.max(flow.spent / u128::from(self.quantum));
+            ring.round = ring.round.max(flow.spent / u128::from(self.quantum_cost));
             flow.lane_mut(entry.size).note_choice(entry.key, cost);
         }
         self.leave(entry, cost);
     }
 
     fn leave(&mut self, entry: &Entry, cost: u64) {
-        let quantum = u128::from(self.quantum);
+        let quantum = u128::from(self.quantum_cost);
         let Some(ring) = self.rings.get_mut(&entry.class) else { return };
         let Some(flow) = ring.flows.get_mut(&entry.tenant) else { return };
         let before = (flow.spent / quantum, entry.tenant);
@@ -286,7 +286,7 @@ impl Queue {
             for (tenant, flow) in &ring.flows {
                 in_flows += flow.check();
                 *flows_of.entry(*tenant).or_default() += 1;
-                let turn = (flow.spent / u128::from(self.quantum), *tenant);
+                let turn = (flow.spent / u128::from(self.quantum_cost), *tenant);
                 let sizes = [Size::Short, Size::Long].map(|size| !flow.lane(size).is_empty());
                 let places = [(sizes[0], &ring.short), (sizes[1], &ring.long), (flow.is_empty(), &ring.resting)];
                 for (due, index) in places {

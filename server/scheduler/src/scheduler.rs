@@ -89,7 +89,7 @@ impl Scheduler {
         Self {
             config,
             jobs: Jobs::default(),
-            queue: Queue::new(config.quantum, config.patience),
+            queue: Queue::new(config.quantum_cost, config.overtaking_cost_max),
             suspects: Suspects::default(),
             workers: BTreeMap::new(),
             rooms: Rooms::default(),

@@ -100,7 +100,7 @@ impl Worker {
     /// Whether the worker wants jobs at all, and releases withdrawn jobs. A worker that keeps
     /// withdrawn jobs is busy with them, whatever it reports.
     pub(crate) fn is_willing(&self, now: Time, config: &Config) -> bool {
-        let clings = self.clinging_since.is_some_and(|since| now.saturating_sub(since) >= config.lease);
+        let clings = self.clinging_since.is_some_and(|since| now.saturating_sub(since) >= config.lease_micros);
         !self.draining && self.wanted > 0 && !clings
     }
 
@@ -133,7 +133,7 @@ impl Worker {
 
     /// Whether a long job may come beside the held jobs.
     pub(crate) fn fits_beside(&self, now: Time, job: &Job, config: &Config) -> bool {
-        job.spec.cost <= self.wanted || now.saturating_sub(job.submitted) >= config.lease
+        job.spec.cost <= self.wanted || now.saturating_sub(job.submitted) >= config.lease_micros
     }
 
     /// Whether the worker's long jobs reach the cost that it wants. The worker will then have no

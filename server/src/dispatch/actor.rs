@@ -18,8 +18,9 @@ use tokio::{
 
 use super::{
     Parts, PoolView, Watched,
-    command::{Command, Outcome, WorkerReport},
+    command::{Command, WorkerReport},
     decided::{Answer, Decided},
+    effects::HandedIn,
     live::{Jobs, Live, TENANT_WORK_BYTES_MAX, WORK_BYTES_MAX},
     loads::Loads,
     record,
@@ -36,7 +37,7 @@ use crate::{
 };
 
 /// Maximum number of commands that are decided as one batch.
-const BATCH: usize = 256;
+pub(super) const BATCH: usize = 256;
 
 /// Shortest time between two views of the pools, in microseconds. Workers report each second, so a
 /// view for each report would cost the square of their number. Workers that attach and leave all
@@ -52,6 +53,8 @@ pub(super) struct Actor {
     /// The scheduler's time.
     pub(super) uptime: Epoch,
     commands: mpsc::Receiver<Command>,
+    /// Commands that are handled before the dispatcher looks at its timers again.
+    commands_before_tick: Option<usize>,
     pools: watch::Sender<Arc<Vec<PoolView>>>,
     /// When the next view of the pools is made, if the workers or their reports have changed. By
     /// the scheduler's time, like the next field.
@@ -86,7 +89,7 @@ pub(super) struct Actor {
     /// were reloaded.
     pub(super) last_end: Option<Instant>,
     /// The outcome that a worker is handing in, and the scheduler's verdict on the outcome.
-    pub(super) outcome: Option<Box<Outcome>>,
+    pub(super) outcome: Option<HandedIn>,
     pub(super) verdict: Option<bool>,
 }
 
@@ -105,6 +108,7 @@ impl Actor {
             parts,
             uptime,
             commands,
+            commands_before_tick: None,
             pools,
             pools_due_micros: None,
             pools_next_micros: 0,
@@ -137,37 +141,38 @@ impl Actor {
     /// Runs until the last sender of commands is dropped.
     pub(super) async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
-        loop {
-            let wake = tokio::time::Instant::from_std(self.next_wake());
-            tokio::select! {
-                biased;
-                applied = Self::applied(&mut self.commit) => self.committed(applied).await,
-                received = self.commands.recv_many(&mut batch, BATCH), if self.has_room() => {
-                    if received == 0 {
-                        break;
-                    }
-                }
-                loaded = self.loads.next() => self.loaded(loaded),
-                () = sleep_until(wake) => {}
-            }
-            for command in batch.drain(..) {
-                self.handle(command).await;
-            }
-            while let Some(loaded) = self.loads.try_next() {
-                self.loaded(loaded);
-            }
-            // Commands that have arrived are handled before timers: a late tick must not expire a
-            // lease that a waiting report renews.
-            if self.commands.is_empty() && !self.is_void() {
-                self.tick();
-            }
-            if self.stopped {
-                break;
-            }
-            self.settle().await;
-        }
+        while self.round(&mut batch).await {}
         self.stopped = true;
         self.finish().await;
+    }
+
+    /// Waits for something to do, and does it. Returns false once the dispatcher is to stop.
+    pub(super) async fn round(&mut self, batch: &mut Vec<Command>) -> bool {
+        let wake = tokio::time::Instant::from_std(self.next_wake());
+        tokio::select! {
+            biased;
+            applied = Self::applied(&mut self.commit) => self.committed(applied).await,
+            received = self.commands.recv_many(batch, BATCH), if self.has_room() => {
+                if received == 0 {
+                    return false;
+                }
+            }
+            loaded = self.loads.next() => self.loaded(loaded),
+            () = sleep_until(wake) => {}
+        }
+        let handled = batch.len();
+        for command in batch.drain(..) {
+            self.handle(command).await;
+        }
+        while let Some(loaded) = self.loads.try_next() {
+            self.loaded(loaded);
+        }
+        self.tick_after(handled);
+        if self.stopped {
+            return false;
+        }
+        self.settle().await;
+        true
     }
 
     /// Whether more commands may be decided. Answers wait for a transaction, however long it takes.
@@ -239,7 +244,7 @@ impl Actor {
                 let leased = self.workers.wished(worker).map(|wish| wish.get(&(job, epoch)).cloned());
                 let _ = reply.send(leased.ok_or_else(|| WORKER_UNKNOWN.error("the worker has no assignment yet")));
             }
-            Command::Commit { outcome, reply } => self.commit(outcome, reply),
+            Command::Commit { outcome, share, reply } => self.commit(HandedIn { outcome, share }, reply),
             Command::Drain => self.draining = true,
             Command::Stop { embedded } => {
                 if let Some(worker) = embedded {
@@ -272,14 +277,15 @@ impl Actor {
         }
     }
 
-    fn commit(&mut self, outcome: Box<Outcome>, reply: oneshot::Sender<Result<bool, ApiError>>) {
+    fn commit(&mut self, handed_in: HandedIn, reply: oneshot::Sender<Result<bool, ApiError>>) {
+        let outcome = &handed_in.outcome;
         let event = Event::Committed {
             worker: outcome.worker,
             job: outcome.job,
             epoch: outcome.epoch,
-            outcome: super::effects::verdict_on(&outcome),
+            outcome: super::effects::verdict_on(outcome),
         };
-        self.outcome = Some(outcome);
+        self.outcome = Some(handed_in);
         self.verdict = None;
         self.step(event);
         self.outcome = None;
@@ -337,6 +343,20 @@ impl Actor {
         let mut effects: Vec<Effect> = Vec::new();
         self.scheduler.feed(self.uptime.micros(), event, &mut effects);
         effects.into_iter().for_each(|effect| self.effect(effect));
+    }
+
+    /// Looks at the timers once the commands that wait now are handled: a late tick must not expire
+    /// a lease that a waiting report renews. Commands that arrive later do not delay the timers.
+    /// Otherwise a steady stream of commands would suspend all deadlines.
+    fn tick_after(&mut self, handled: usize) {
+        let before_tick = match self.commands_before_tick {
+            Some(left) => left.saturating_sub(handled),
+            None => self.commands.len(),
+        };
+        self.commands_before_tick = Some(before_tick).filter(|left| *left > 0);
+        if before_tick == 0 && !self.is_void() {
+            self.tick();
+        }
     }
 
     fn tick(&mut self) {
@@ -430,7 +450,8 @@ impl Actor {
         self.jobs.insert(job.meta.id, live);
         self.step(Event::Restored(RestoredJob {
             job: scheduled,
-            submitted: 0,
+            // The time of day may have been set back since.
+            submitted: self.monotonic(job.meta.created_micros).min(self.uptime.micros()),
             attempts: job.attempts,
             epoch: job.epoch,
             suspect: job.suspect.map(SuspectId),
@@ -455,18 +476,18 @@ impl Actor {
 /// Cost that a tenant is served before the next tenant's turn, in units of
 /// `ParameterSet::bootstrap_weight`. The quantum is about 64 bootstraps of the usual set, or two
 /// waves of a small worker.
-const QUANTUM: u64 = 6400;
+const QUANTUM_COST: u64 = 6400;
 
 fn config(limits: &Limits) -> Config {
     Config {
-        lease: limits.lease_ms * 1000,
-        progress_timeout: limits.progress_ms * 1000,
+        lease_micros: limits.lease_ms * 1000,
+        progress_timeout_micros: limits.progress_ms * 1000,
         attempts_max: u32::try_from(limits.job_attempts).unwrap_or(u32::MAX),
         jobs_max: usize::try_from(limits.queued_jobs).unwrap_or(usize::MAX),
         jobs_per_tenant_max: usize::try_from(limits.tenant_queued_jobs).unwrap_or(usize::MAX),
         workers_max: usize::try_from(limits.workers).unwrap_or(usize::MAX),
-        quantum: QUANTUM,
-        patience: 16 * QUANTUM,
+        quantum_cost: QUANTUM_COST,
+        overtaking_cost_max: 16 * QUANTUM_COST,
         ..Config::default()
     }
 }

@@ -65,6 +65,7 @@ pub(super) enum Command {
     },
     Commit {
         outcome: Box<Outcome>,
+        share: Share<Arc<str>>,
         reply: oneshot::Sender<Result<bool, ApiError>>,
     },
     Drain,
@@ -129,6 +130,8 @@ pub struct Outcome {
     pub epoch: u64,
     /// The outputs, or the failure.
     pub result: Result<Vec<Content>, Failure>,
+    /// Counts the bytes of the outputs in memory, until the outcome is in the store.
+    pub memory: Option<Share<WorkerId>>,
     /// The stages that the worker measured.
     pub latency: v1::LatencyRecord,
     /// When the outcome began to arrive.

@@ -8,6 +8,7 @@ use std::{
 
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::{self as scheduler, Effect, JobId, Refusal, WorkerId};
+use cloakwork_share::Share;
 
 use super::{
     actor::Actor,
@@ -23,6 +24,19 @@ use crate::{
     store::{Attempt, Ended, Requeued, Write},
 };
 
+/// An outcome that a worker handed in, with its shares of the limits on results that wait.
+pub(super) struct HandedIn {
+    pub(super) outcome: Box<Outcome>,
+    pub(super) share: Share<Arc<str>>,
+}
+
+/// The shares of a result in the limits on results that wait, until the result is in the store. The
+/// call that handed the result in may end earlier, and the bytes of the result stay.
+pub(super) struct Shares {
+    _memory: Option<Share<WorkerId>>,
+    _write: Share<Arc<str>>,
+}
+
 /// A job's end that is about to be committed.
 pub(super) struct Ending {
     pub(super) job: JobId,
@@ -30,6 +44,7 @@ pub(super) struct Ending {
     worker: Option<LatencyRecord>,
     /// Whether the caller that waits for the job receives the whole result.
     handed_over: bool,
+    pub(super) shares: Option<Shares>,
 }
 
 /// A job whose end was published to its caller and is not committed yet.
@@ -39,6 +54,8 @@ pub(super) struct HandedOver {
     pub(super) end: Write,
     /// The change that stores the latency record, after the end is committed.
     pub(super) record: Write,
+    /// Dropped with the rest after the commit.
+    pub(super) _shares: Option<Shares>,
 }
 
 impl Ending {
@@ -88,9 +105,10 @@ impl Actor {
     fn finished(&mut self, job: JobId, end: scheduler::End) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         self.loads.forget(job, live.epoch);
-        let outcome = self.outcome.take().filter(|outcome| outcome.job == job);
-        let (mut outputs, mut error, mut worker) = (Vec::new(), None, None);
-        if let Some(outcome) = outcome {
+        let handed_in = self.outcome.take_if(|handed_in| handed_in.outcome.job == job);
+        let (mut outputs, mut error, mut worker, mut shares) = (Vec::new(), None, None, None);
+        if let Some(HandedIn { outcome, share }) = handed_in {
+            shares = Some(Shares { _memory: outcome.memory, _write: share });
             (live.timeline.returned, live.timeline.stored) = (Some(outcome.returned), Some(outcome.stored));
             worker = Some(outcome.latency);
             match outcome.result {
@@ -117,7 +135,7 @@ impl Actor {
         let handed_over = state == JobState::Succeeded
             && live.meta.inline_outputs
             && end.outputs.iter().all(|output| output.bytes.is_some());
-        let ending = Ending { job, end, worker, handed_over };
+        let ending = Ending { job, end, worker, handed_over, shares };
         self.decided.writes.push(Write::Ended(ending.write()));
         self.decided.endings.push(ending);
     }
@@ -206,9 +224,10 @@ fn reason_of(end: &scheduler::End) -> JobError {
         scheduler::End::DeadlineExceeded => (DEADLINE_EXCEEDED.code, "the job did not end within its time limit"),
         scheduler::End::Failed(reason) => match reason.as_ref() {
             scheduler::reasons::POISON => (JOB_POISON.code, "the job crashed every worker that it ran on alone"),
-            scheduler::reasons::ATTEMPTS_EXHAUSTED => {
-                (JOB_ATTEMPTS_EXHAUSTED.code, "the workers that the job was given to were lost too often")
-            }
+            scheduler::reasons::ATTEMPTS_EXHAUSTED => (
+                JOB_ATTEMPTS_EXHAUSTED.code,
+                "no attempt was completed: workers were lost, or made no progress, too often",
+            ),
             other => {
                 let message = crate::error::Reason::named(other).map_or("the job failed", |reason| reason.advice);
                 return JobError { reason: other.to_owned(), message: message.to_owned() };

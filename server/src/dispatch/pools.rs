@@ -40,7 +40,7 @@ const POINTS_MAX: usize = 64;
 const VIEW_POINTS_MAX: usize = 4096;
 
 /// Points that each curve keeps: estimates need the narrowest and the widest.
-const ENDS: usize = 2;
+const CURVE_POINTS_MIN: usize = 2;
 
 /// Maximum number of workers that the view names as holders of one group's key.
 const HOLDERS_MAX: usize = 64;
@@ -53,7 +53,7 @@ pub(super) fn view<'r>(reports: impl Iterator<Item = &'r WorkerReport>) -> Vec<P
         pools.entry(&report.report.pool).or_default().add(report, &mut holders);
     }
     let curves: usize = pools.values().map(|pool| pool.curves.len()).sum();
-    let points = (VIEW_POINTS_MAX / curves.max(1)).clamp(ENDS, POINTS_MAX);
+    let points = (VIEW_POINTS_MAX / curves.max(1)).clamp(CURVE_POINTS_MIN, POINTS_MAX);
     pools.into_iter().map(|(kind, pool)| pool.view(kind, points)).collect()
 }
 
@@ -197,7 +197,7 @@ mod tests {
         let pools = view(reports.iter());
         let curves = pools.len() * table::SETS.len();
         let points: usize = pools.iter().map(|pool| pool.waves.len()).sum();
-        assert!(points <= VIEW_POINTS_MAX.max(ENDS * curves), "{points} points");
+        assert!(points <= VIEW_POINTS_MAX.max(CURVE_POINTS_MIN * curves), "{points} points");
         assert!(pools.iter().all(|pool| widths(pool)[..1] == [1] && widths(pool).ends_with(&[64])));
     }
 

@@ -2,7 +2,8 @@
 //!
 //! One transaction is on its way to the store at a time. Meanwhile the dispatcher makes further
 //! decisions, which wait for the next transaction. No caller learns of a decision before its
-//! commit, and no worker loses a lease before the commit of the decision that ends the lease.
+//! commit, except in the two cases below. No worker loses a lease before the commit of the decision
+//! that ends the lease.
 //! `recover.rs` describes a transaction that fails.
 //!
 //! Two actions do not wait for a transaction, because no one relies on the server for them. The
@@ -149,14 +150,14 @@ impl Actor {
             .into_iter()
             .partition(|end| unknown.contains(&end.job) || self.is_relied_on(end));
         self.decided.endings = waiting;
-        for ending in &free {
-            let end = Write::Ended(ending.write());
-            let record = self.tell(ending);
-            self.decided.handed_over.push(HandedOver { job: ending.job, end, record });
-        }
         let told: HashSet<JobId> = free.iter().map(|ending| ending.job).collect();
         self.decided.writes.retain(|write| !matches!(write, Write::Ended(ended) if told.contains(&ended.job)));
-        !free.is_empty()
+        for ending in free {
+            let end = Write::Ended(ending.write());
+            let record = self.tell(&ending);
+            self.decided.handed_over.push(HandedOver { job: ending.job, end, record, _shares: ending.shares });
+        }
+        !told.is_empty()
     }
 
     /// Hands first attempts at jobs that are not promised to workers, before the commit. Returns

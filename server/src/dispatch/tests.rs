@@ -9,7 +9,8 @@ use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, Keystore, Reservation, TenantId};
 use cloakwork_params::{AnySet, ckks::CKKS_SETS};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
-use cloakwork_scheduler::{JobId, LeaseReport, Report, Stage, WorkerId};
+use cloakwork_scheduler::{Event, JobId, LeaseReport, Report, Stage, WorkerId};
+use cloakwork_share::Share;
 use cloakwork_storage::{Asker, Database, Reader, Rows};
 use tempfile::TempDir;
 use tokio::{
@@ -78,10 +79,25 @@ impl Fixture {
         actor::Actor::restore(parts(&self.store, &self.keystore, &self.time), commands).await.unwrap().0
     }
 
+    /// Replaces the dispatcher by an actor that has a worker. Returns the sender of the actor's
+    /// commands, and the number of the worker's stream.
+    async fn actor_with_worker(&mut self) -> (mpsc::Sender<Command>, actor::Actor, u64) {
+        self.stop().await;
+        let (commands, received) = mpsc::channel(COMMANDS_MAX);
+        let parts = parts(&self.store, &self.keystore, &self.time);
+        let mut actor = actor::Actor::restore(parts, received).await.unwrap().0;
+        let (wishes, stream) = actor.workers.attach(report(WORKER)).unwrap();
+        self.wishes = wishes;
+        actor.step(Event::Reported { worker: WORKER, report: report(WORKER).report.clone() });
+        (commands, actor, stream)
+    }
+
     /// Job `number`, as if its request came in now.
     fn job(&self, number: u8) -> Admitted {
+        let created_micros = self.time.clock().unix_micros();
         let meta = JobMeta {
-            deadline_micros: unix_micros_after(self.time.clock().unix_micros(), TIME_LIMIT),
+            created_micros,
+            deadline_micros: unix_micros_after(created_micros, TIME_LIMIT),
             ..(*new_job(TENANT, number).meta).clone()
         };
         Admitted {
@@ -128,12 +144,18 @@ impl Fixture {
 
     /// Hands in job `number` as the worker, with a short output.
     fn commit(&self, number: u8) -> JoinHandle<Result<bool, ApiError>> {
+        self.commit_counted(number, None)
+    }
+
+    /// Hands in job `number`, whose output takes this share of a memory.
+    fn commit_counted(&self, number: u8, memory: Option<Share<WorkerId>>) -> JoinHandle<Result<bool, ApiError>> {
         let now = std::time::Instant::now();
         let outcome = Outcome {
             worker: WORKER,
             job: JobId(number.into()),
             epoch: 1,
             result: Ok(vec![Content::inline(Bytes::from_static(b"output"))]),
+            memory,
             latency: LatencyRecord::default(),
             returned: now,
             stored: now,

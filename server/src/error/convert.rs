@@ -26,7 +26,7 @@ impl From<Error> for ApiError {
             Error::SecretKeyRejected => SECRET_KEY_REJECTED,
             Error::CiphertextSpaceFull { .. } | Error::StorageFull => STORAGE_FULL,
             Error::StorageFailed { .. } => STORAGE_FAILED,
-            Error::TooManyUploads { .. } => OVERLOADED,
+            Error::DatabaseBusy | Error::TooManyUploads { .. } => OVERLOADED,
             Error::UploadNotFound { .. } => UPLOAD_NOT_FOUND,
             Error::UploadOffsetMismatch { .. } | Error::UploadTakenOver => UPLOAD_OFFSET_MISMATCH,
             Error::WeakSetRefused { .. } => WEAK_SET_REFUSED,

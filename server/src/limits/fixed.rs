@@ -206,12 +206,12 @@ pub const FIXED: &[Fixed] = &[
         "Characters of an unknown setting that an error repeats",
     ),
     row(
-        "INTERVAL",
+        "SWEEP_INTERVAL",
         "server/src/sweep.rs",
         "Duration::from_secs(10)",
         "Time between two rounds of the sweep that removes expired data",
     ),
-    row("ROWS", "server/src/sweep.rs", "256", "Rows that one statement of the sweep removes"),
+    row("SWEEP_ROWS_MAX", "server/src/sweep.rs", "256", "Rows that one statement of the sweep removes"),
     row("LONG_MAX", "server/scheduler/src/worker.rs", "8", "Tenants whose long jobs a worker holds at a time"),
     row("COST_MAX", "server/scheduler/src/config.rs", "1 << 40", "Cost of a job, as the scheduler counts it"),
     row(

@@ -199,7 +199,7 @@ impl Ciphertexts {
         let offset = usize::try_from(offset).ok().filter(|offset| *offset <= bytes.len());
         let offset = offset.ok_or_else(|| {
             INVALID_ARGUMENT
-                .error(format!("the offset lies behind the {} bytes", bytes.len()))
+                .error(format!("the offset lies beyond the end of the list, which has {} bytes", bytes.len()))
                 .field("offset_bytes", "too large")
         })?;
         let mut rest = bytes.split_off(offset);

@@ -30,7 +30,7 @@ struct Image<'w> {
     schedule: Option<Schedule>,
     promised: bool,
     end: Option<&'w End>,
-    /// The final latency record, once the inputs are no longer read.
+    /// The final latency record, once the stored inputs can be deleted.
     closed: Option<&'w LatencyRecord>,
 }
 

@@ -26,7 +26,7 @@ pub enum Write {
     /// A job ended.
     Ended(Ended),
     /// A job's end is committed. The latency record now includes the cost of the end itself, and
-    /// the inputs are no longer read.
+    /// the stored inputs can be deleted.
     Closed(JobId, LatencyRecord),
 }
 

@@ -121,7 +121,7 @@ async fn a_round_that_panics_does_not_end_the_sweeper() {
         assert!(round != 0, "on purpose");
     });
     // The first round begins at once.
-    let ended = tokio::time::timeout(2 * INTERVAL + INTERVAL / 2, sweeping).await;
+    let ended = tokio::time::timeout(2 * SWEEP_INTERVAL + SWEEP_INTERVAL / 2, sweeping).await;
     assert!(ended.is_err(), "the sweeper never ends");
-    assert_eq!((rounds.into_inner(), begun.elapsed()), (3, 2 * INTERVAL + INTERVAL / 2));
+    assert_eq!((rounds.into_inner(), begun.elapsed()), (3, 2 * SWEEP_INTERVAL + SWEEP_INTERVAL / 2));
 }

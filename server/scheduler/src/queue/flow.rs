@@ -111,10 +111,10 @@ impl Lane {
     }
 
     /// The first job, or a job of equal priority that is the first one of a resident key. Once jobs
-    /// of cost `patience` have passed the first job, only the first job is chosen.
-    pub(super) fn choose(&self, near: impl Fn(KeyId) -> bool, patience: u64) -> Option<Rank> {
+    /// of cost `overtaking_cost_max` have passed the first job, only the first job is chosen.
+    pub(super) fn choose(&self, near: impl Fn(KeyId) -> bool, overtaking_cost_max: u64) -> Option<Rank> {
         let first = self.first()?;
-        if self.passed_over >= patience {
+        if self.passed_over >= overtaking_cost_max {
             return Some(*first);
         }
         let peers = self.heads.iter().take(KEYS_EXAMINED).take_while(|(rank, _)| rank.priority == first.priority);

@@ -43,7 +43,7 @@ impl Scheduler {
         if job.epoch != epoch {
             return;
         }
-        job.state = State::Leased(Lease { worker, expires: now.saturating_add(self.config.lease), seen: None });
+        job.state = State::Leased(Lease { worker, expires: now.saturating_add(self.config.lease_micros), seen: None });
         if let Some(hold) = self.workers.get_mut(&worker).and_then(|worker| worker.holds.get_mut(&id)) {
             hold.recorded = true;
         }

@@ -31,7 +31,7 @@ impl Scheduler {
     /// the last attempt.
     fn rest_after(&self, attempts: u32) -> Time {
         let attempts_left = self.config.attempts_max.saturating_sub(attempts);
-        self.config.lease >> attempts_left.saturating_sub(2).min(63)
+        self.config.lease_micros >> attempts_left.saturating_sub(2).min(63)
     }
 
     /// Makes a requeued job open to all workers if every worker that could take it has refused it.

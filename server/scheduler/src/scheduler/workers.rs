@@ -29,7 +29,7 @@ impl Scheduler {
         self.leave_room(id);
         let config = self.config;
         let worker = self.attach(now, id);
-        worker.silent_at = now.saturating_add(config.lease);
+        worker.silent_at = now.saturating_add(config.lease_micros);
         worker.pool = report.pool;
         let served: Vec<SetId> = worker.sets.iter().copied().filter(|set| worker.would_take(*set)).collect();
         worker.sets = report.sets.into_iter().collect();
@@ -60,7 +60,7 @@ impl Scheduler {
         if lease.worker != worker {
             return false;
         }
-        lease.expires = now.saturating_add(self.config.lease);
+        lease.expires = now.saturating_add(self.config.lease_micros);
         let before = lease.seen.as_deref();
         let moved = match before {
             Some(seen) if seen.stage == report.stage && report.progress <= seen.progress => seen.moved,
@@ -85,7 +85,7 @@ impl Scheduler {
 
     /// The worker's entry, created if absent.
     fn attach(&mut self, now: Time, id: WorkerId) -> &mut Worker {
-        let silent_at = now.saturating_add(self.config.lease);
+        let silent_at = now.saturating_add(self.config.lease_micros);
         self.workers.entry(id).or_insert_with(|| {
             self.silences.insert((silent_at, id));
             Worker { silent_at, timer: silent_at, ..Worker::default() }
@@ -102,7 +102,7 @@ impl Scheduler {
         if job.suspect.is_some() {
             worker.mode = crate::worker::Mode::Exclusive;
         }
-        let expires = now.saturating_add(self.config.lease);
+        let expires = now.saturating_add(self.config.lease_micros);
         job.state = State::Leased(Lease { worker: id, expires, seen: None });
         self.set_timer(seat);
     }

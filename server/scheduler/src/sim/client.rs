@@ -17,8 +17,8 @@ impl World {
         if again {
             let delay = self.random.range(1, 20_000);
             self.later(delay, Happening::Submit { request });
-            let patience = self.random.range(2, 8) * super::plan::TENTH;
-            self.later(patience, Happening::ClientSends { request });
+            let pause = self.random.range(2, 8) * super::plan::TENTH;
+            self.later(pause, Happening::ClientSends { request });
         }
     }
 

@@ -68,10 +68,10 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(random: &mut Random) -> Self {
         let embedded = random.percent(40);
-        let lease = random.range(5, 15) * TENTH;
+        let lease_micros = random.range(5, 15) * TENTH;
         let config = Config {
-            lease,
-            progress_timeout: random.range(10, 30) * TENTH,
+            lease_micros,
+            progress_timeout_micros: random.range(10, 30) * TENTH,
             attempts_max: random.range(2, 5) as u32,
             solo_crashes_max: random.range(1, 3) as u32,
             jobs_max: random.range(4, 24) as usize,
@@ -79,8 +79,8 @@ impl Plan {
             workers_max: random.range(5, 7) as usize,
             leases_per_worker_max: random.range(2, 24) as usize,
             resident_keys_max: 4,
-            quantum: random.range(1, 200),
-            patience: random.range(1, 400),
+            quantum_cost: random.range(1, 200),
+            overtaking_cost_max: random.range(1, 400),
         };
         let quiet_at = random.range(10, 80) * TENTH;
         let poison = if random.percent(40) { random.range(5, 30) } else { 0 };
@@ -96,7 +96,7 @@ impl Plan {
             remote_workers,
             quiet_at,
             faults: if harsh { random.range(0, 10) } else { 0 },
-            delay_max: if random.percent(30) { 2 * lease } else { TENTH / 5 },
+            delay_max: if random.percent(30) { 2 * lease_micros } else { TENTH / 5 },
             bad_transactions: if harsh { random.range(0, 5) } else { 0 },
             liars: if harsh { random.range(0, 2) } else { 0 },
             end: 0,
@@ -110,7 +110,7 @@ impl Plan {
     /// The number of failed attempts is bounded for each kind of job.
     fn time_to_finish(&self) -> Time {
         let work: u64 = self.wishes.iter().map(|wish| wish.cost.div_ceil(RATE_MIN) + 4).sum::<u64>() * TENTH * 2;
-        let overhead = 2 * self.config.lease + self.config.progress_timeout + 30 * TENTH;
+        let overhead = 2 * self.config.lease_micros + self.config.progress_timeout_micros + 30 * TENTH;
         let halvings = 5 + u64::from(self.config.solo_crashes_max);
         let retries = |wish: &Wish| match wish.kind {
             Kind::Poison => halvings + u64::from(self.config.attempts_max),

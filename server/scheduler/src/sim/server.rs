@@ -209,7 +209,7 @@ impl World {
                 Effect::Assign { worker, leases } => {
                     server.check_assignment(*worker, leases, |attempt| {
                         let begun = *self.begun.entry((attempt.job, attempt.epoch)).or_insert(self.now);
-                        self.now - begun < 2 * self.plan.config.lease
+                        self.now - begun < 2 * self.plan.config.lease_micros
                     });
                 }
                 _ => {}

@@ -56,7 +56,7 @@ fn a_suspect_that_goes_on_for_two_leases_lets_others_in() {
 
 #[test]
 fn a_suspect_that_does_not_compute_is_not_acquitted() {
-    let mut bed = Bed::new(Config { progress_timeout: 3600 * SECOND, ..Config::default() });
+    let mut bed = Bed::new(Config { progress_timeout_micros: 3600 * SECOND, ..Config::default() });
     bed.submit(giant(1));
     bed.worker(1, 100);
     crash(&mut bed, 1);
@@ -90,7 +90,7 @@ fn suspects_that_wait_behind_an_acquitted_job_stay_suspects() {
 #[test]
 fn a_job_that_crashes_late_is_found_with_others_beside_it() {
     for late in [LEASE / 2, 3 * LEASE, 40 * LEASE, 500 * LEASE] {
-        let mut bed = Bed::new(Config { quantum: 10, ..Config::default() });
+        let mut bed = Bed::new(Config { quantum_cost: 10, ..Config::default() });
         bed.submit(giant(1).tenant(1));
         let (mut crashes, mut ended) = (0, false);
         while !ended {

@@ -7,7 +7,7 @@ use crate::common::{Bed, SECOND, With, attempt_of, job, of};
 
 /// A scheduler whose short jobs cost at most 10; a worker wants 100.
 fn bed() -> Bed {
-    Bed::new(Config { quantum: 10, ..Config::default() })
+    Bed::new(Config { quantum_cost: 10, ..Config::default() })
 }
 
 /// A job that takes hours.
@@ -83,7 +83,7 @@ fn a_giant_joins_another_only_when_no_other_worker_comes() {
     bed.submit(giant(3).tenant(3));
     for _ in 0..4 {
         assert!(!holds(&bed, 1, 3) && !holds(&bed, 2, 3));
-        bed.now += Config::default().lease / 4;
+        bed.now += Config::default().lease_micros / 4;
         progress(&mut bed, 1, |_| 0);
         progress(&mut bed, 2, |_| 0);
     }

@@ -48,7 +48,7 @@ fn a_worker_only_gets_sets_that_it_serves() {
 
 #[test]
 fn a_tenant_with_a_thousand_jobs_does_not_starve_one_with_one() {
-    let mut bed = Bed::new(Config { quantum: 10, ..Config::default() });
+    let mut bed = Bed::new(Config { quantum_cost: 10, ..Config::default() });
     for id in 1..=1000 {
         bed.submit(job(id).cost(10));
     }
@@ -59,7 +59,7 @@ fn a_tenant_with_a_thousand_jobs_does_not_starve_one_with_one() {
 
 #[test]
 fn a_huge_job_costs_its_tenant_as_many_turns() {
-    let mut bed = Bed::new(Config { quantum: 10, ..Config::default() });
+    let mut bed = Bed::new(Config { quantum_cost: 10, ..Config::default() });
     bed.submit(job(1).tenant(1).cost(1000));
     bed.submit(job(2).tenant(1).cost(10));
     for id in 100..250 {
@@ -93,8 +93,8 @@ fn within_a_tenant_priority_counts_then_deadline_then_age() {
 }
 
 #[test]
-fn jobs_with_a_resident_key_go_first_within_the_patience() {
-    let mut bed = Bed::new(Config { patience: 50, ..Config::default() });
+fn jobs_with_a_resident_key_overtake_others_up_to_a_cost() {
+    let mut bed = Bed::new(Config { overtaking_cost_max: 50, ..Config::default() });
     bed.submit(job(1).key(1));
     for id in 2..=20 {
         bed.submit(job(id).key(2).cost(10));
@@ -108,7 +108,7 @@ fn jobs_with_a_resident_key_go_first_within_the_patience() {
         before += 1;
         bed.commit(1, id.0, epoch);
     }
-    assert_eq!(before, 5, "as much as the patience allows");
+    assert_eq!(before, 5, "as much as the limit allows");
 }
 
 #[test]

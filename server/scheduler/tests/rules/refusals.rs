@@ -119,7 +119,7 @@ fn a_refused_job_opens_to_all_when_its_last_possible_worker_leaves_or_drains() {
         |bed| bed.report(2, |report| report.draining = true),
         |bed| bed.report(2, |report| report.sets.clear()),
         |bed| {
-            bed.now += Config::default().lease;
+            bed.now += Config::default().lease_micros;
             let held = leases(&[]);
             let mut effects = bed.report(1, |report| report.leases.clone_from(&held));
             effects.extend(bed.run(Event::Tick));
@@ -150,7 +150,7 @@ fn a_job_handed_back_by_a_draining_worker_is_open_to_all() {
 
 #[test]
 fn many_refused_jobs_of_one_tenant_do_not_pass_those_of_another() {
-    let mut bed = Bed::new(Config { quantum: 1, ..Config::default() });
+    let mut bed = Bed::new(Config { quantum_cost: 1, ..Config::default() });
     bed.worker(2, 1);
     bed.submit(job(900).tenant(9));
     bed.worker(1, 100);

@@ -1,7 +1,5 @@
 //! Actions that do not wait for the store, tested against a real store that is blocked or fails.
 
-use cloakwork_scheduler::Event;
-
 use super::*;
 use crate::store::Write;
 
@@ -224,19 +222,54 @@ async fn no_command_is_taken_while_too_many_answers_wait_for_the_store() {
 #[tokio::test]
 async fn no_timer_wakes_the_dispatcher_while_commands_wait_for_the_store() {
     let mut fixture = Fixture::new().await;
-    fixture.stop().await;
-    let settled = || Command::Settled { reply: oneshot::channel().0 };
-    let (commands, received) = mpsc::channel(1);
-    commands.try_send(settled()).expect("room for a command");
-    let (mut actor, _) = actor::Actor::restore(parts(&fixture.store, &fixture.keystore, &fixture.time), received).await.unwrap();
-    actor.workers.attach(report(WORKER)).unwrap();
-    actor.step(Event::Reported { worker: WORKER, report: report(WORKER).report.clone() });
+    let (commands, mut actor, _) = fixture.actor_with_worker().await;
+    commands.try_send(Command::Settled { reply: oneshot::channel().0 }).expect("room for a command");
     fixture.time.advance(Duration::from_millis(Limits::default().lease_ms));
     actor.decided.writes.push(Write::Confirmed(JobId(1)));
     actor.settle().await;
     assert!(actor.commit.is_some() && actor.next_wake() <= std::time::Instant::now(), "a timer is due");
     actor.decided.answers.extend((0..actor::ANSWERS_MAX).map(|_| decided::Answer::Settled(oneshot::channel().0)));
     assert!(actor.next_wake() > std::time::Instant::now() + STEP_TIMEOUT);
+}
+
+/// The bytes of a result stay until its commit, although the call that handed it in has ended. A
+/// worker that breaks its connection again and again would otherwise fill the memory.
+#[tokio::test]
+async fn a_result_counts_until_its_commit_although_its_call_has_ended() {
+    for promised in [true, false] {
+        let mut fixture = Fixture::new().await;
+        let _watched = fixture.submit(1, promised).await.unwrap().unwrap();
+        fixture.wished(&[1]).await;
+        fixture.dispatcher.settled().await.unwrap();
+        let memory = FairShare::new(10, 10);
+        let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+        let call = fixture.commit_counted(1, Some(memory.take(&WORKER, 6).await));
+        fixture.waits_for_store().await;
+        call.abort();
+        assert!(call.await.is_err_and(|ended| ended.is_cancelled()));
+        fixture.settles().await;
+        assert!(memory.held() == 6 && fixture.dispatcher.writes.held() > 0);
+        busy.commit().await.unwrap();
+        fixture.stored(1).await;
+        fixture.dispatcher.settled().await.unwrap();
+        assert_eq!((memory.held(), fixture.dispatcher.writes.held()), (0, 0));
+    }
+}
+
+/// A job that waits when the store fails is as old afterwards as before.
+#[tokio::test]
+async fn a_failure_of_the_store_makes_no_job_older() {
+    let mut fixture = Fixture::new().await;
+    fixture.time.advance(Duration::from_secs(3600));
+    let mut actor = fixture.actor().await;
+    fixture.time.advance(Duration::from_secs(60));
+    let share = FairShare::new(1, 1).share(&TENANT.into());
+    actor.submit(fixture.job(1), true, share, oneshot::channel().0).await;
+    actor.finish().await;
+    let before = actor.scheduler.stats().oldest_queued;
+    assert!(before.is_some_and(|micros| micros > 0));
+    actor.reload(false).await.unwrap();
+    assert_eq!(actor.scheduler.stats().oldest_queued, before);
 }
 
 /// Neither reads nor writes work. Callers are refused at once, and the dispatcher goes on when the

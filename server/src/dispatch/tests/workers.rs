@@ -20,6 +20,56 @@ async fn a_job_ends_at_its_deadline_by_the_given_clock() {
     assert_eq!(end.ended_micros, unix_micros_after(created_micros, TIME_LIMIT));
 }
 
+/// Otherwise a steady stream of commands would suspend all deadlines and expiries of leases.
+#[tokio::test]
+async fn timers_run_although_commands_never_cease() {
+    let mut fixture = Fixture::new().await;
+    let (commands, mut actor, _) = fixture.actor_with_worker().await;
+    fixture.time.advance(Duration::from_millis(Limits::default().lease_ms));
+    // As many rounds as the commands that wait in the first round take, and two more.
+    for _ in 0..COMMANDS_MAX / actor::BATCH + 2 {
+        fill(&commands);
+        assert!(is_attached(&actor), "the queue was empty");
+        assert!(actor.round(&mut Vec::new()).await);
+        if !is_attached(&actor) {
+            return;
+        }
+    }
+    panic!("a silent worker is still attached");
+}
+
+/// The report may have arrived long before the dispatcher takes it.
+#[tokio::test]
+async fn a_report_that_waits_renews_a_lease_that_is_due() {
+    let mut fixture = Fixture::new().await;
+    let (commands, mut actor, stream) = fixture.actor_with_worker().await;
+    let turn = FairShare::new(1, 1).share(&WORKER);
+    let report = Command::Report { stream, report: report(WORKER), turn, reply: oneshot::channel().0 };
+    for _ in 0..2 * actor::BATCH {
+        commands.try_send(watch()).expect("room for a command");
+    }
+    commands.try_send(report).expect("room for a command");
+    fixture.time.advance(Duration::from_millis(Limits::default().lease_ms));
+    for _ in 0..3 {
+        fill(&commands);
+        assert!(actor.round(&mut Vec::new()).await);
+        assert!(is_attached(&actor), "the worker has reported");
+    }
+}
+
+fn is_attached(actor: &actor::Actor) -> bool {
+    actor.scheduler.stats().pools.values().any(|pool| pool.workers > 0)
+}
+
+/// Fills the queue of commands.
+fn fill(commands: &mpsc::Sender<Command>) {
+    while commands.try_send(watch()).is_ok() {}
+}
+
+fn watch() -> Command {
+    Command::Watch { tenant: TENANT.into(), job: JobId(0), reply: oneshot::channel().0 }
+}
+
 /// A view takes time in proportion to all workers and their keys. Workers that attach and leave all
 /// the time must not occupy the dispatcher with views.
 #[tokio::test]

@@ -99,12 +99,13 @@ impl Workers {
             self.outputs.release(&leased).await?;
         }
         // The turn ends after the decision. A newer call then learns whether the lease still lasts.
-        let (_turn, Checked { result, memory: _memory }) = checked?;
+        let (_turn, Checked { result, memory }) = checked?;
         let outcome = Outcome {
             worker: lease.worker,
             job: leased.meta.id,
             epoch: leased.epoch,
             result,
+            memory,
             latency,
             returned,
             stored: Instant::now(),

@@ -27,7 +27,7 @@ pub(super) struct Incoming<'s, S> {
     /// Maximum wait for the next bytes.
     idle: Duration,
     /// Maximum wait for all bytes that are still missing.
-    patience: Duration,
+    time_left: Duration,
 }
 
 impl<'s, S: Stream<Item = Result<CommitResultRequest, Status>> + Unpin> Incoming<'s, S> {
@@ -35,8 +35,8 @@ impl<'s, S: Stream<Item = Result<CommitResultRequest, Status>> + Unpin> Incoming
     /// and the wait for all bytes together has a limit that grows with `size_bytes`.
     pub(super) fn new(parts: &'s mut S, arrived: Arrived, idle: Duration, size_bytes: u64) -> Self {
         let mebibytes = u32::try_from(size_bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
-        let patience = idle.saturating_add(MEBIBYTE_TIME.saturating_mul(mebibytes));
-        Self { parts, arrived, rest: Bytes::new(), idle, patience }
+        let time_left = idle.saturating_add(MEBIBYTE_TIME.saturating_mul(mebibytes));
+        Self { parts, arrived, rest: Bytes::new(), idle, time_left }
     }
 
     /// The next bytes, at most `most`.
@@ -54,8 +54,8 @@ impl<'s, S: Stream<Item = Result<CommitResultRequest, Status>> + Unpin> Incoming
             return Ok(Some(std::mem::take(&mut self.rest)));
         }
         let begun = Instant::now();
-        let next = timeout(self.idle.min(self.patience), next_bytes(self.parts)).await;
-        self.patience = self.patience.saturating_sub(begun.elapsed());
+        let next = timeout(self.idle.min(self.time_left), next_bytes(self.parts)).await;
+        self.time_left = self.time_left.saturating_sub(begun.elapsed());
         next.map_err(|_| DEADLINE_EXCEEDED.error("the next bytes of the result did not arrive in time"))?
     }
 }
