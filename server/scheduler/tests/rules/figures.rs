@@ -1,7 +1,7 @@
 //! The figures that operators see.
 
 use crate::common::{Bed, SECOND, With, job};
-use cloakwork_scheduler::{Config, Event, PoolStats, Why, WorkerId};
+use cloakwork_scheduler::{Config, Event, PoolStats, TenantId, Why, WorkerId};
 
 #[test]
 fn a_pool_shows_what_its_workers_hold_and_want() {
@@ -46,5 +46,34 @@ fn idle_time_does_not_slow_the_pace() {
         bed.commit(1, id, 1);
         assert_eq!(bed.core.stats().cost_per_second, 1000);
         bed.now += 100 * SECOND;
+    }
+}
+
+#[test]
+fn the_oldest_waiting_job_shows_since_when_it_waits() {
+    let mut bed = Bed::new(Config::default());
+    assert_eq!(bed.core.stats().oldest_queued, None);
+    for (id, tenths) in [(1, 55), (2, 70)] {
+        bed.now = tenths * SECOND / 10 + 1;
+        bed.submit(job(id));
+        assert_eq!(bed.core.stats().oldest_queued, Some(5_500_000), "to a tenth of a second");
+    }
+    bed.worker(1, 1);
+    assert_eq!(bed.core.stats().oldest_queued, Some(7_000_000), "the worker has the other job");
+}
+
+#[test]
+fn a_refused_tenant_waits_longer_if_it_shares_the_pace() {
+    for others in 0..3 {
+        let mut bed = Bed::new(Config { jobs_per_tenant_max: 2, ..Config::default() });
+        bed.worker(1, 1000);
+        bed.submit(job(1).cost(1000));
+        bed.now += SECOND;
+        bed.commit(1, 1, 1);
+        bed.worker(1, 0);
+        (0..others).for_each(|tenant| drop(bed.submit(job(100 + u128::from(tenant)).tenant(2 + tenant))));
+        [2, 3].into_iter().for_each(|id| drop(bed.submit(job(id).cost(5000))));
+        let refusal = bed.core.admit(TenantId(1)).expect_err("two jobs are unfinished");
+        assert_eq!(refusal.retry_after, (1 + others) * SECOND, "a tenth of 10,000 at a pace of 1000 a second");
     }
 }

@@ -171,3 +171,16 @@ fn short_jobs_that_fill_a_worker_leave_the_order_to_turns() {
     bed.commit(1, 11, 1);
     assert!(holds(&bed, 1, 1));
 }
+
+/// A worker has at most one long job of each tenant. The best worker for a job must have room for
+/// it, or the job would wait although another worker has room.
+#[test]
+fn a_second_long_job_of_a_tenant_goes_to_another_worker_in_the_step_that_submits_it() {
+    let mut bed = bed();
+    bed.worker(1, 100);
+    bed.submit(giant(1).tenant(1));
+    bed.worker(2, 100);
+    bed.submit(giant(2).tenant(2));
+    let effects = bed.submit(job(3).tenant(1).cost(50));
+    assert_eq!(attempt_of(&effects, 3).map(|attempt| attempt.worker), Some(WorkerId(2)));
+}

@@ -317,3 +317,12 @@ fn workers_beyond_the_limit_get_an_empty_assignment() {
     assert_eq!(bed.report(2, |_| {}), [Effect::Assign { worker: WorkerId(2), leases: vec![] }]);
     assert_eq!(bed.core.stats().pools["cpu"].workers, 1);
 }
+
+#[test]
+fn an_older_short_job_goes_before_a_long_job_of_its_tenant() {
+    let mut bed = Bed::new(Config { quantum_cost: 10, ..Config::default() });
+    bed.submit(job(1).cost(5));
+    bed.submit(job(2).cost(50));
+    bed.worker(1, 1);
+    assert_eq!(bed.core.assignment(WorkerId(1)), [(of(1), 1)]);
+}

@@ -3,8 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Bed, With, attempts, job, of};
-use cloakwork_scheduler::{Config, Effect, End, Event, JobId, Outcome, RestoredJob, Retry, Why, WorkerId, reasons};
+use crate::common::{Bed, SECOND, With, attempts, job, of};
+use cloakwork_params::SetId;
+use cloakwork_scheduler::{
+    Config, Effect, End, Event, JobId, NewJob, Outcome, RestoredJob, Retry, Stage, Time, Why, WorkerId, reasons,
+};
 
 /// Runs jobs 1 to `count` on workers that die whenever they hold the culprit. Returns the number of
 /// crashes.
@@ -199,4 +202,52 @@ fn a_worker_may_go_on_after_the_server_was_away() {
     assert_eq!(bed.core.assignment(WorkerId(9)), [(of(1), 4)]);
     assert_eq!(bed.commit(9, 1, 3)[0], Effect::Refuse { job: of(1), epoch: 3 });
     assert_eq!(bed.commit(9, 1, 4)[0], Effect::Accept { job: of(1), epoch: 4 });
+}
+
+/// A crashed worker's jobs 1 and 2, which only worker 2 and only worker 3 can try. Half of the
+/// workers try suspects at a time, so job 2 waits for the end of the trial of job 1.
+fn one_trial_at_a_time(first: NewJob) -> Bed {
+    let mut bed = Bed::new(Config::default());
+    bed.report(1, |report| report.sets.push(SetId(2)));
+    bed.submit(first);
+    bed.submit(job(2).set(2));
+    bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
+    for set in [1, 2] {
+        bed.report(1 + u128::from(set), |report| report.sets = vec![SetId(set)]);
+    }
+    assert_eq!([2, 3].map(|worker| bed.core.assignment(WorkerId(worker)).len()), [1, 0]);
+    bed
+}
+
+#[test]
+fn the_end_of_a_trial_begins_the_next_one_on_another_worker() {
+    let mut bed = one_trial_at_a_time(job(1));
+    let effects = bed.commit(2, 1, 2);
+    assert_eq!(attempts(&effects).iter().map(|attempt| attempt.worker).collect::<Vec<_>>(), [WorkerId(3)]);
+}
+
+#[test]
+fn an_acquittal_begins_the_next_trial_on_another_worker() {
+    let mut bed = one_trial_at_a_time(job(1).cost(1 << 30).deadline(Time::MAX / 2));
+    for _ in 0..100 {
+        bed.now += 5 * SECOND;
+        bed.report(3, |report| report.sets = vec![SetId(2)]);
+        let progress = bed.now;
+        let effects = bed.report_leases(2, &[(1, 2, Stage::Computing, progress)]);
+        if bed.core.stats().counters.acquitted > 0 {
+            return assert_eq!(attempts(&effects)[0].worker, WorkerId(3));
+        }
+        assert_eq!(bed.core.assignment(WorkerId(3)), []);
+    }
+    panic!("job 1 was not acquitted");
+}
+
+#[test]
+fn half_of_the_workers_try_suspects() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker(1, 100);
+    [1, 2].into_iter().for_each(|id| drop(bed.submit(job(id))));
+    (2..=5).for_each(|id| drop(bed.worker(id, 100)));
+    let effects = bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
+    assert_eq!(attempts(&effects).len(), 2, "two of four workers try one job each");
 }

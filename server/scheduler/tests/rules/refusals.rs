@@ -195,3 +195,17 @@ fn the_loss_of_a_lease_that_never_began_counts_no_attempt() {
     let effects = bed.run(Event::Tick);
     assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.attempts), Some(1), "{effects:?}");
 }
+
+#[test]
+fn a_refused_job_does_not_return_to_its_worker_while_another_could_take_it() {
+    let mut bed = one_free_and_one_busy();
+    bed.submit(job(1));
+    refuse(&mut bed, 1, 1, 1);
+    for _ in 0..10 {
+        bed.now += SECOND;
+        let effects = [bed.worker(1, 100), bed.run(Event::Tick)].concat();
+        assert_eq!(attempts(&effects), []);
+    }
+    let effects = bed.commit(2, 900, 1);
+    assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.worker), Some(WorkerId(2)));
+}
