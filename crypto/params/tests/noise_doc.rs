@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use cloakwork_params::Standing;
-use cloakwork_params::noise::{CompressionNoise, NoiseBudget};
+use cloakwork_params::noise::{CompressionNoise, NoiseBudget, transform_loss};
 use cloakwork_params::table::{COMPRESSION_SETS, SETS, find, input_noise_halves};
 
 #[test]
@@ -23,6 +23,13 @@ fn tables_of_the_document_match_the_formula() {
         std::fs::write(&path, &expected).expect("docs/noise.md is writable");
     } else {
         assert!(document == expected, "docs/noise.md is stale: run this test with CLOAKWORK_UPDATE_DOCS=1");
+    }
+}
+
+#[test]
+fn each_row_above_two_adds_a_tenth_to_the_loss_of_a_transform() {
+    for (rows, loss) in [(2, 14.9), (3, 15.0), (4, 15.1)] {
+        assert!((transform_loss(2048, rows) - loss).abs() < 1e-9, "{rows} rows");
     }
 }
 
