@@ -58,9 +58,9 @@ pub struct Cli {
     #[arg(long)]
     pin_threads: bool,
     /// Memory for the worker, in MiB: half for evaluation keys, a quarter for ciphertexts in
-    /// computation, and a quarter for inputs and outputs; 8192 by default. A key of the usual set
-    /// takes 120. With GPUs, this is memory of each GPU, by default most of it. Only inputs and
-    /// outputs then take the machine's memory, up to 2048 MiB
+    /// computation, and a quarter for inputs and outputs; 8192 by default. A key of the default
+    /// parameter set takes about 120 MiB. With GPUs, this is memory of each GPU, by default most of
+    /// it. Only inputs and outputs then take the machine's memory, up to 2048 MiB
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
     memory: Option<u64>,
     /// Additional memory for jobs on vectors (CKKS), in MiB: five eighths for evaluation keys, a

@@ -84,7 +84,7 @@ pub(super) enum TokenCommand {
     },
     /// Revoke a token. A running server refuses it within seconds.
     Revoke {
-        /// Public part of the token: the twelve digits behind `cw_`.
+        /// Public part of the token: the twelve digits after `cw_`.
         #[arg(value_parser = token_id)]
         id: TokenId,
         #[command(flatten)]
@@ -216,5 +216,5 @@ fn scopes(text: &str) -> Result<Scopes, String> {
 }
 
 fn token_id(text: &str) -> Result<TokenId, String> {
-    TokenId::parse(text).ok_or_else(|| "must be the twelve digits behind `cw_`".to_owned())
+    TokenId::parse(text).ok_or_else(|| "must be the twelve digits after `cw_`".to_owned())
 }

@@ -31,8 +31,8 @@ use crate::{
 ///
 /// Some sets have a companion, which bootstraps the same ciphertexts in another way. With the keys
 /// of both, workers on GPUs use the companion where it is faster: where little is computed at a
-/// time. Programs, jobs and results stay those of the set. A companion's evaluation key is larger,
-/// and of no use to CPUs.
+/// time. Programs, jobs and results do not change. A companion's evaluation key is larger, and
+/// workers on CPUs do not use it.
 ///
 /// Examples:
 ///   cloakwork keygen
