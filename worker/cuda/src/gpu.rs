@@ -17,7 +17,7 @@ mod watched;
 
 pub(crate) use arena::GpuArena;
 pub use buffer::{Buffer, View};
-pub use driver::{Address, Description, Download, Driver, DriverError, MARKS, PATIENCE, Stream, Upload};
+pub use driver::{Address, Description, Download, Driver, DriverError, GPU_MARK_TIMEOUT, MARKS, Stream, Upload};
 pub use launches::{
     BootstrapKeyViews, Complex, KeySwitchShape, Launcher, Line, Places, RotationShape, RotationViews, SeededRows,
 };

@@ -55,7 +55,7 @@ pub enum Stream {
 
 /// Time limit for a part of a wave or for a copy. Work that takes longer counts as never ending,
 /// and the GPU as lost.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const GPU_MARK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Number of events, called marks, that a stream has.
 pub const MARKS: usize = 8;
@@ -178,7 +178,7 @@ pub trait Driver: Send + Sync {
     /// [`MARKS`].
     fn mark(&self, stream: Stream, index: usize) -> Result<(), DriverError>;
 
-    /// Waits for a mark. A mark that is not reached within [`PATIENCE`] never is: the GPU is lost.
+    /// Waits for a mark. If the mark is not reached within [`GPU_MARK_TIMEOUT`], the GPU is lost.
     fn wait(&self, stream: Stream, index: usize) -> Result<(), DriverError>;
 
     /// Time from one mark to another. Both must have been reached.

@@ -18,7 +18,7 @@ use cudarc::driver::{
 };
 
 use self::copies::Copies;
-use super::{Address, Description, Download, Driver, DriverError, MARKS, PATIENCE, Stream, Upload};
+use super::{Address, Description, Download, Driver, DriverError, GPU_MARK_TIMEOUT, MARKS, Stream, Upload};
 use crate::locked::locked;
 
 // `pub(super) const KERNELS: Option<&[u8]>`, written by build.rs.
@@ -428,8 +428,8 @@ fn wait_for(event: sys::CUevent) -> Result<(), DriverError> {
             Err(error) => return Err(lost(error)),
         }
         let waited = began.elapsed();
-        if waited >= PATIENCE {
-            return Err(DriverError::Lost(format!("its work did not end within {PATIENCE:?}")));
+        if waited >= GPU_MARK_TIMEOUT {
+            return Err(DriverError::Lost(format!("its work did not end within {GPU_MARK_TIMEOUT:?}")));
         }
         if waited < YIELD_TIME { std::thread::yield_now() } else { std::thread::sleep(POLL_INTERVAL) }
     }
