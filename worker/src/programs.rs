@@ -1,16 +1,14 @@
 //! Cache of programs, each checked and lowered once.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_circuit::{Goal, Input, LIMITS, Program, ProgramError, ProgramId};
 use cloakwork_params::ParameterSet;
-use tokio::{sync::OnceCell, task::spawn_blocking};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter, sync::Cache};
+use tokio::task::spawn_blocking;
 
-use crate::{engine::Plan, locked::Locked as _};
+use crate::{engine::Plan, failure::JobFailure};
 
 /// A lowered program: its set, its inputs and its plan.
 #[derive(Clone)]
@@ -18,91 +16,110 @@ pub(crate) struct Lowered {
     pub(crate) set: &'static ParameterSet,
     pub(crate) inputs: Arc<[Input]>,
     pub(crate) plan: Arc<Plan>,
+    /// Approximate bytes that the program occupies.
+    bytes: usize,
 }
 
 impl Lowered {
     fn new(program: &Program, goal: Goal) -> Self {
-        let (set, inputs) = (program.set(), program.inputs().into());
-        Self { set, inputs, plan: Arc::new(Plan::new(program.lower(goal))) }
-    }
-
-    /// Approximate bytes that the program occupies.
-    fn bytes(&self) -> usize {
-        let inputs = self.inputs.iter().map(|input| size_of::<Input>() + input.name.len());
-        inputs.sum::<usize>() + self.plan.bytes()
+        let plan = Plan::new(program.lower(goal));
+        let inputs = program.inputs().iter().map(|input| size_of::<Input>() + input.name.len());
+        let bytes = inputs.sum::<usize>() + plan.bytes();
+        Self { set: program.set(), inputs: program.inputs().into(), plan: Arc::new(plan), bytes }
     }
 }
 
-/// An LRU cache of programs.
+/// A cache of programs, which keeps the latest programs while there is room.
 ///
 /// A lowered program depends on the program's bytes and the goal only, so that tenants may share
 /// it.
-#[derive(Default)]
-pub(crate) struct Programs(Mutex<Remembered>);
-
-#[derive(Default)]
-struct Remembered {
-    entries: HashMap<(ProgramId, Goal), Entry>,
-    clock: u64,
+pub(crate) struct Programs {
+    known: Cache<(ProgramId, Goal), Lowered, Weight>,
+    steps: Steps,
 }
 
-struct Entry {
-    lowered: Arc<OnceCell<Lowered>>,
-    last_use: u64,
+/// The two steps that take time.
+#[derive(Clone, Copy)]
+struct Steps {
+    decode: fn(&[u8]) -> Result<Program, ProgramError>,
+    lower: fn(&Program, Goal) -> Lowered,
 }
 
-/// Maximum bytes of all cached plans. A larger plan is cached alone.
+/// Maximum bytes of all cached programs. A division of integers of 256 bits takes nearly all the
+/// bootstraps that a program may have, and its plan 11 MiB.
 const REMEMBERED_BYTES: usize = 64 << 20;
 /// Maximum number of cached programs, however small.
 const REMEMBERED_MAX: usize = 1024;
+/// Maximum share of the room for hot programs; cold programs have the rest.
+///
+/// New programs are hot while this part has room, and cold afterwards. A cold program becomes hot
+/// if it is requested again before its eviction. Programs that run once evict only cold programs.
+const HOT_SHARE: f64 = 0.75;
+/// Programs up to this number of bytes take less than a millisecond to decode. Larger programs are
+/// decoded on a blocking thread, where they delay no other task, such as the worker's reports.
+const INLINE_DECODING_BYTES: usize = 16 << 10;
 /// Programs up to this number of bootstraps take less than a millisecond to lower. Larger programs
-/// are lowered on a blocking thread, where they delay no other task.
+/// are lowered on a blocking thread too.
 const INLINE_LOWERING_BOOTSTRAPS: u64 = 512;
 
+/// Weighs a program by its bytes. The minimum weight limits the cache to [`REMEMBERED_MAX`]
+/// programs.
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<(ProgramId, Goal), Lowered> for Weight {
+    fn weight(&self, _: &(ProgramId, Goal), lowered: &Lowered) -> u64 {
+        lowered.bytes.max(REMEMBERED_BYTES / REMEMBERED_MAX) as u64
+    }
+}
+
+impl Default for Programs {
+    fn default() -> Self {
+        Self::with(Steps { decode: |bytes| Program::decode(bytes, &LIMITS), lower: Lowered::new })
+    }
+}
+
 impl Programs {
+    fn with(steps: Steps) -> Self {
+        let mut options = OptionsBuilder::new();
+        options.estimated_items_capacity(REMEMBERED_MAX).weight_capacity(REMEMBERED_BYTES as u64);
+        // One shard, not one for each processor: the largest plan must fit.
+        options.hot_allocation(HOT_SHARE).shards(1);
+        let options = options.build().expect("both capacities are set");
+        Self { known: Cache::with_options(options, Weight, DefaultHashBuilder::default(), Default::default()), steps }
+    }
+
     /// The lowered program of these bytes. Of several concurrent callers for one program, one
     /// lowers the program and all wait.
-    pub(crate) async fn get(&self, bytes: &Bytes, goal: Goal) -> Result<Lowered, ProgramError> {
+    pub(crate) async fn get(&self, bytes: &Bytes, goal: Goal) -> Result<Lowered, JobFailure> {
         let id = ProgramId(*blake3::hash(bytes).as_bytes());
-        let cell = self.0.locked().entry((id, goal));
-        cell.get_or_try_init(|| lower(bytes.clone(), goal)).await.cloned()
+        self.known.get_or_insert_async(&(id, goal), self.steps.run(bytes, goal)).await
     }
 }
 
-async fn lower(bytes: Bytes, goal: Goal) -> Result<Lowered, ProgramError> {
-    let program = Program::decode(&bytes, &LIMITS)?;
-    let is_short = program.bootstraps_max() <= INLINE_LOWERING_BOOTSTRAPS;
-    if is_short {
-        return Ok(Lowered::new(&program, goal));
-    }
-    match spawn_blocking(move || Lowered::new(&program, goal)).await {
-        Ok(lowered) => Ok(lowered),
-        // The runtime is about to end, and the job with it.
-        Err(error) => Err(ProgramError::Malformed(error.to_string())),
+impl Steps {
+    async fn run(self, bytes: &Bytes, goal: Goal) -> Result<Lowered, JobFailure> {
+        let Self { decode, lower } = self;
+        if bytes.len() > INLINE_DECODING_BYTES {
+            let bytes = bytes.clone();
+            return on_thread(move || Ok(lower(&decode(&bytes).map_err(invalid)?, goal))).await;
+        }
+        let program = decode(bytes).map_err(invalid)?;
+        match program.bootstraps_max() <= INLINE_LOWERING_BOOTSTRAPS {
+            true => Ok(lower(&program, goal)),
+            false => on_thread(move || Ok(lower(&program, goal))).await,
+        }
     }
 }
 
-impl Remembered {
-    /// The cache entry of a program, created if necessary. The least recently used entries are
-    /// evicted.
-    fn entry(&mut self, key: (ProgramId, Goal)) -> Arc<OnceCell<Lowered>> {
-        self.clock += 1;
-        let last_use = self.clock;
-        if let Some(entry) = self.entries.get_mut(&key) {
-            entry.last_use = last_use;
-            return entry.lowered.clone();
-        }
-        let bytes = |entry: &Entry| entry.lowered.get().map_or(0, Lowered::bytes);
-        let mut held: usize = self.entries.values().map(bytes).sum();
-        while held > REMEMBERED_BYTES || self.entries.len() >= REMEMBERED_MAX {
-            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| *key);
-            let Some(entry) = oldest.and_then(|key| self.entries.remove(&key)) else { break };
-            held -= bytes(&entry);
-        }
-        let lowered = Arc::<OnceCell<Lowered>>::default();
-        self.entries.insert(key, Entry { lowered: lowered.clone(), last_use });
-        lowered
-    }
+/// Runs work on a blocking thread. A panic there says nothing about the program, so another attempt
+/// may succeed.
+async fn on_thread(work: impl FnOnce() -> Result<Lowered, JobFailure> + Send + 'static) -> Result<Lowered, JobFailure> {
+    spawn_blocking(work).await.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))?
+}
+
+fn invalid(error: ProgramError) -> JobFailure {
+    JobFailure::lasting("PROGRAM_INVALID", error)
 }
 
 #[cfg(test)]
@@ -140,6 +157,28 @@ mod tests {
         message.encode_to_vec().into()
     }
 
+    /// A short program that takes many bootstraps: the product of two integers.
+    fn multiplication() -> Bytes {
+        let input = |name: &str| wire::program::Input {
+            name: name.to_owned(),
+            r#type: wire::Type::Uint.into(),
+            bits: 64,
+            ..Default::default()
+        };
+        let message = wire::Program {
+            parameter_set: "TOY_MESSAGE_2_CARRY_2".to_owned(),
+            inputs: vec![input("x"), input("y")],
+            operations: vec![wire::Operation {
+                kind: wire::operation::Kind::Multiply.into(),
+                arguments: vec![0, 1],
+                ..Default::default()
+            }],
+            outputs: vec![2],
+            ..Default::default()
+        };
+        message.encode_to_vec().into()
+    }
+
     #[tokio::test]
     async fn a_program_is_lowered_once_for_each_goal() {
         let programs = Programs::default();
@@ -147,34 +186,95 @@ mod tests {
         let again = programs.get(&program(3), Goal::Work).await.expect("a program");
         let other = programs.get(&program(3), Goal::Depth).await.expect("a program");
         assert!(Arc::ptr_eq(&first.plan, &again.plan) && !Arc::ptr_eq(&first.plan, &other.plan));
-        assert!(programs.get(&Bytes::from_static(b"nonsense"), Goal::Work).await.is_err());
+        let refused = programs.get(&Bytes::from_static(b"nonsense"), Goal::Work).await.err().expect("a failure");
+        assert!(!refused.retryable && refused.reason == "PROGRAM_INVALID", "{refused:?}");
     }
 
     #[tokio::test]
-    async fn the_least_recently_used_programs_are_evicted() {
+    async fn programs_are_forgotten_by_number_and_by_bytes() {
         let programs = Programs::default();
-        let first = programs.get(&program(1), Goal::Work).await.expect("a program");
-        for lookups in 2..REMEMBERED_MAX + 10 {
-            programs.get(&program(1), Goal::Work).await.expect("a program");
-            programs.0.locked().entry((ProgramId([lookups as u8; 32]), Goal::Depth));
-            let mut id = [0; 32];
-            id[..8].copy_from_slice(&lookups.to_le_bytes());
-            programs.0.locked().entry((ProgramId(id), Goal::Work));
+        for number in 0..2 * REMEMBERED_MAX {
+            programs.get(&named(&number.to_string(), 1), Goal::Work).await.expect("a program");
         }
-        assert!(programs.0.locked().entries.len() <= REMEMBERED_MAX);
-        let again = programs.get(&program(1), Goal::Work).await.expect("a program");
-        assert!(Arc::ptr_eq(&first.plan, &again.plan), "it was used all the time");
-    }
-
-    #[tokio::test]
-    async fn names_of_inputs_count_towards_the_size_of_a_program() {
+        let count = programs.known.len();
+        assert!((REMEMBERED_MAX / 2..=REMEMBERED_MAX).contains(&count), "{count}");
+        // Names of inputs count towards the size of a program.
         let programs = Programs::default();
         for number in 0..200 {
             let name = format!("{number}{}", "x".repeat(1_000_000));
             programs.get(&named(&name, 1), Goal::Work).await.expect("a program");
         }
-        let held: usize =
-            programs.0.locked().entries.values().filter_map(|entry| entry.lowered.get()).map(Lowered::bytes).sum();
-        assert!((REMEMBERED_BYTES / 2..=REMEMBERED_BYTES + 2_000_000).contains(&held), "{held}");
+        let held: usize = programs.known.iter().map(|(_, lowered)| lowered.bytes).sum();
+        assert!((REMEMBERED_BYTES / 2..=REMEMBERED_BYTES).contains(&held), "{held}");
+    }
+
+    #[tokio::test]
+    async fn a_used_program_stays_cached_while_many_new_programs_arrive() {
+        let programs = Programs::default();
+        for number in 0..2 * REMEMBERED_MAX {
+            programs.get(&named(&number.to_string(), 1), Goal::Work).await.expect("a program");
+        }
+        let first = programs.get(&program(1), Goal::Work).await.expect("a program");
+        for number in 0..3 * REMEMBERED_MAX {
+            programs.get(&named(&format!("new {number}"), 1), Goal::Work).await.expect("a program");
+            if number % 100 == 0 {
+                let again = programs.get(&program(1), Goal::Work).await.expect("a program");
+                assert!(Arc::ptr_eq(&first.plan, &again.plan), "forgotten after {number} others");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn callers_share_one_lowering_even_if_the_first_goes_away() {
+        let programs = Programs::default();
+        let bytes = program(600);
+        let mut gone = Box::pin(programs.get(&bytes, Goal::Work));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(gone.as_mut().poll(&mut context).is_pending(), "a blocking thread lowers the program");
+        let others = async { tokio::join!(programs.get(&bytes, Goal::Work), programs.get(&bytes, Goal::Work)) };
+        let mut others = Box::pin(others);
+        assert!(others.as_mut().poll(&mut context).is_pending(), "the others wait");
+        drop(gone);
+        let (one, two) = others.await;
+        assert!(Arc::ptr_eq(&one.expect("a program").plan, &two.expect("a program").plan));
+    }
+
+    #[tokio::test]
+    async fn large_programs_are_decoded_and_lowered_on_a_blocking_thread() {
+        /// The thread of the test is the thread of the runtime.
+        fn elsewhere() -> bool {
+            std::thread::current().name().is_none_or(|name| !name.ends_with("on_a_blocking_thread"))
+        }
+        let programs = Programs::with(Steps {
+            decode: |bytes| {
+                assert_eq!(elsewhere(), bytes.len() > INLINE_DECODING_BYTES);
+                Program::decode(bytes, &LIMITS)
+            },
+            lower: |program, goal| {
+                assert_eq!(elsewhere(), program.bootstraps_max() > INLINE_LOWERING_BOOTSTRAPS);
+                Lowered::new(program, goal)
+            },
+        });
+        assert!(!elsewhere());
+        let long = program(600);
+        assert!(long.len() > INLINE_DECODING_BYTES, "{} bytes", long.len());
+        let short_and_slow = multiplication();
+        assert!(short_and_slow.len() < INLINE_DECODING_BYTES, "{} bytes", short_and_slow.len());
+        for bytes in [program(1), long, short_and_slow] {
+            programs.get(&bytes, Goal::Work).await.expect("a program");
+        }
+    }
+
+    #[tokio::test]
+    async fn after_a_panic_on_a_blocking_thread_another_attempt_may_succeed() {
+        let decode = |bytes: &[u8]| Program::decode(bytes, &LIMITS);
+        for (bytes, steps) in [
+            (program(600), Steps { decode: |_| panic!("by the test"), lower: Lowered::new }),
+            (multiplication(), Steps { decode, lower: |_, _| panic!("by the test") }),
+        ] {
+            let programs = Programs::with(steps);
+            let failure = programs.get(&bytes, Goal::Work).await.err().expect("a failure");
+            assert!(failure.retryable && failure.reason == "DEVICE_FAILED", "{failure:?}");
+        }
     }
 }

@@ -153,8 +153,8 @@ impl BlockJob {
         let group = GroupId { group: content.group, key_id, set: set.id };
         // Other jobs under the same key fill waves as well as further rows of this job would.
         let (mut place, all) = agent.crowd.join(group.clone(), rows.into());
-        let lowered = agent.programs.get(&content.program, Goal::of_rows(all, agent.lanes)).await;
-        let Lowered { set: written_for, inputs: takes, plan } = lowered.map_err(|error| invalid(error.to_string()))?;
+        let lowered = agent.programs.get(&content.program, Goal::of_rows(all, agent.lanes)).await?;
+        let Lowered { set: written_for, inputs: takes, plan, .. } = lowered;
         if written_for.id != set.id {
             let problem = format!("the program is for {}, the job for {}", written_for.name, set.name);
             return Err(invalid(problem));
