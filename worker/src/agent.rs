@@ -35,6 +35,7 @@ use crate::{
     Options, WorkerError,
     connection::{Client, Uplink, client},
     engine::{Engine, JobStatus},
+    failure::caught,
     key_cache::KeyCache,
     locked::Locked as _,
     programs::Programs,
@@ -58,7 +59,7 @@ pub(crate) struct Agent {
     /// Memory for the inputs and outputs of jobs.
     job_memory: JobMemory,
     held: Mutex<HashMap<LeaseId, Arc<Held>>>,
-    /// Ended leases that the server knows have ended. An assignment that was sent earlier may still
+    /// Ended leases. An assignment that was sent before the server learned of the end may still
     /// name such a lease.
     ended: Mutex<VecDeque<LeaseId>>,
     /// Notified when the next report to the server is due early.
@@ -211,7 +212,7 @@ impl Agent {
         let deadline = left.map(|left| Instant::now() + left);
         let agent = self.clone();
         tokio::spawn(async move {
-            let mut job = pin!(agent.do_job(&held, content, deadline));
+            let mut job = pin!(caught(agent.do_job(&held, content, deadline)));
             tokio::select! {
                 () = held.withdrawn.cancelled() => {
                     // The server also withdraws a lease whose result it accepted. The answer to
@@ -221,13 +222,16 @@ impl Agent {
                     }
                     return;
                 }
-                () = &mut job => {}
+                // The lease also ends if handing in the outcome panicked. Otherwise the reports
+                // would renew it, and the server would wait until the job counts as stalled.
+                _ = &mut job => {}
             }
             agent.end(&id);
         });
     }
 
-    /// Forgets a job that has ended and whose end the server knows.
+    /// Forgets a job that has ended. No report names its lease any more. If the server does not
+    /// know of the end, the lease expires, and the server gives the job to another worker.
     fn end(&self, id: &LeaseId) {
         let mut ended = self.ended.locked();
         if ended.len() >= ENDED_MAX {

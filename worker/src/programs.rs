@@ -89,6 +89,12 @@ impl Programs {
         Self { known: Cache::with_options(options, Weight, DefaultHashBuilder::default(), Default::default()), steps }
     }
 
+    /// Programs whose decoding panics.
+    #[cfg(test)]
+    pub(crate) fn that_panic() -> Self {
+        Self::with(Steps { decode: |_| panic!("by the test"), lower: Lowered::new })
+    }
+
     /// The lowered program of these bytes. Of several concurrent callers for one program, one
     /// lowers the program and all wait.
     pub(crate) async fn get(&self, bytes: &Bytes, goal: Goal) -> Result<Lowered, JobFailure> {

@@ -18,7 +18,7 @@ use self::{blocks::BlockJob, fetch::FetchState, vectors::VectorJob};
 use super::{Agent, Held};
 use crate::{
     blob::BlobReader,
-    failure::JobFailure,
+    failure::{JobFailure, caught},
     latency::{Stage, Stopwatch},
 };
 
@@ -94,11 +94,17 @@ impl Agent {
     pub(super) async fn do_job(&self, held: &Held, content: v1::JobContent, deadline: Option<Instant>) {
         let mut stopwatch = Stopwatch::start(Instant::now());
         held.status.enter(LeaseStage::Fetching);
-        let result = match AnySet::by_name(&content.parameter_set) {
-            Some(AnySet::Tfhe(set)) => self.compute::<BlockJob>(held, set, content, deadline, &mut stopwatch).await,
-            Some(AnySet::Ckks(set)) => self.compute::<VectorJob>(held, set, content, deadline, &mut stopwatch).await,
-            None => Err((invalid(format!("no parameter set is called {}", content.parameter_set)), Stage::Fetch)),
+        let computed = async {
+            match AnySet::by_name(&content.parameter_set) {
+                Some(AnySet::Tfhe(set)) => self.compute::<BlockJob>(held, set, content, deadline, &mut stopwatch).await,
+                Some(AnySet::Ckks(set)) => {
+                    self.compute::<VectorJob>(held, set, content, deadline, &mut stopwatch).await
+                }
+                None => Err((invalid(format!("no parameter set is called {}", content.parameter_set)), Stage::Fetch)),
+            }
         };
+        // Jobs decode and encode small pieces inline, where only this catches their panics.
+        let result = caught(computed).await.unwrap_or_else(|failure| Err((failure, Stage::Fetch)));
         held.status.enter(LeaseStage::Committing);
         self.changed.notify_one();
         // The job keeps its memory reservation until its outputs are committed.

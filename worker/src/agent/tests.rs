@@ -2,10 +2,16 @@
 
 use cloakwork_circuit::Output;
 use cloakwork_params::{KeyId, ParameterSet, table::by_name};
-use cloakwork_proto::v1::{LeaseStage, assigned_input::Source};
+use cloakwork_proto::v1::{
+    CommitHeader, LeaseStage,
+    assigned_input::Source,
+    commit_header::Outcome,
+    commit_result_request::Part,
+    worker_service_server::{WorkerService, WorkerServiceServer},
+};
 use prost::Message as _;
-use tokio::sync::OwnedSemaphorePermit;
-use tonic::transport::Endpoint;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tonic::{Request, Response, Status, Streaming, transport::Endpoint};
 
 use super::{report::Hung, *};
 use crate::{blob::BlobReader, group::GroupId, key_cache::KeyRequest, outputs::OutputList, test_device::TestDevice};
@@ -19,9 +25,39 @@ fn set() -> &'static ParameterSet {
 
 /// An agent without a server, with memory for one key.
 fn agent(device: &Arc<TestDevice>) -> Arc<Agent> {
+    agent_of(device, Uplink::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy()))
+}
+
+fn agent_of(device: &Arc<TestDevice>, uplink: Uplink) -> Arc<Agent> {
     let options = Options { key_memory: 1, job_memory: 1 << 20, arena_memory: 1 << 20, ..Options::default() };
-    let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
-    Arc::new(Agent::new(options, device.clone(), Uplink::new(channel)).expect("an agent"))
+    Arc::new(Agent::new(options, device.clone(), uplink).expect("an agent"))
+}
+
+/// A server that accepts each outcome and passes its header to the test.
+struct Accepting(mpsc::UnboundedSender<CommitHeader>);
+
+#[tonic::async_trait]
+impl WorkerService for Accepting {
+    type AttachStream = tokio_stream::Empty<Result<v1::AttachResponse, Status>>;
+    type ReadBlobStream = tokio_stream::Empty<Result<v1::ReadBlobResponse, Status>>;
+
+    async fn attach(&self, _: Request<Streaming<v1::AttachRequest>>) -> Result<Response<Self::AttachStream>, Status> {
+        Ok(Response::new(tokio_stream::empty()))
+    }
+
+    async fn read_blob(&self, _: Request<v1::ReadBlobRequest>) -> Result<Response<Self::ReadBlobStream>, Status> {
+        Err(Status::not_found("no blobs"))
+    }
+
+    async fn commit_result(
+        &self,
+        request: Request<Streaming<v1::CommitResultRequest>>,
+    ) -> Result<Response<v1::CommitResultResponse>, Status> {
+        let first = request.into_inner().message().await?.and_then(|message| message.part);
+        let Some(Part::Header(header)) = first else { return Err(Status::invalid_argument("no header")) };
+        let _ = self.0.send(header);
+        Ok(Response::new(v1::CommitResultResponse { accepted: true }))
+    }
 }
 
 /// A job of one lookup under key 1.
@@ -74,6 +110,47 @@ async fn reaches(agent: &Agent, wanted: LeaseStage) {
         assert!(begun.elapsed() < WAIT_TIMEOUT, "{stage} instead of {wanted:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// Waits until the agent has ended a lease.
+async fn ends(agent: &Agent, id: &LeaseId) {
+    let begun = Instant::now();
+    while agent.held.locked().contains_key(id) || !agent.ended.locked().contains(id) {
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "{id:?} is still held");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_task_panics_fails_and_may_be_tried_again() {
+    let device = Arc::new(TestDevice::new(1000));
+    let (headers, mut handed_in) = mpsc::unbounded_channel();
+    let mut agent = agent_of(&device, Uplink::new(WorkerServiceServer::new(Accepting(headers))));
+    Arc::get_mut(&mut agent).expect("no job runs").programs = Programs::that_panic();
+    let (id, assignment) = job();
+    agent.begin(id.clone(), assignment);
+    let header = tokio::time::timeout(WAIT_TIMEOUT, handed_in.recv()).await.expect("an outcome").expect("an agent");
+    assert_eq!(header.lease.as_ref().map(LeaseId::from), Some(id.clone()));
+    let Some(Outcome::Failure(failure)) = header.outcome else { panic!("{:?}", header.outcome) };
+    assert!(failure.retryable && failure.reason == "DEVICE_FAILED", "{failure:?}");
+    assert!(failure.message.contains("by the test"), "{failure:?}");
+    ends(&agent, &id).await;
+    assert!(agent.broken().is_none(), "the worker goes on");
+}
+
+#[tokio::test]
+async fn the_lease_of_a_job_ends_if_handing_in_its_outcome_panics() {
+    async fn panics(_: http::Request<tonic::body::Body>) -> Result<http::Response<tonic::body::Body>, Status> {
+        panic!("by the test")
+    }
+    let device = Arc::new(TestDevice::new(1000));
+    let agent = agent_of(&device, Uplink::new(tower::service_fn(panics)));
+    let (id, mut assignment) = job();
+    // An unknown set fails the job at once.
+    assignment.content.as_mut().expect("a job").parameter_set = "NOWHERE".to_owned();
+    agent.begin(id.clone(), assignment);
+    ends(&agent, &id).await;
+    assert!(agent.report().leases.is_empty(), "no report renews the lease");
 }
 
 #[tokio::test]
