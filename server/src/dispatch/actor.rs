@@ -474,7 +474,7 @@ impl Actor {
 }
 
 /// Cost that a tenant is served before the next tenant's turn, in units of
-/// `ParameterSet::bootstrap_weight`. The quantum is about 64 bootstraps of the usual set, or two
+/// `ParameterSet::bootstrap_weight`. The quantum is about 64 bootstraps of the default set, or two
 /// waves of a small worker.
 const QUANTUM_COST: u64 = 6400;
 
