@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -35,17 +35,13 @@ impl LocalStore {
         let target = self.root.join(name);
         let new = target.with_extension(NEW);
         let directory = target.parent().unwrap_or(&self.root);
-        self.make_directory(directory)?;
+        self.make_directory(directory, sync_directory)?;
         remove_if_there(&new)?;
-        if fs::hard_link(staged, &new).is_err() {
-            // The staging directory is on another file system, or the file system has no links.
-            fs::copy(staged, &new)?;
-            File::open(&new)?.sync_all()?;
-        }
-        fs::rename(&new, &target)?;
-        // A rename of one link of a file onto another link of that file does nothing, and leaves
-        // both.
-        remove_if_there(&new)?;
+        let moved = link_or_copy(staged, &new).and_then(|()| fs::rename(&new, &target));
+        // A failed copy leaves a part of the file. A rename of one link of a file onto another link
+        // of that file does nothing, and leaves both.
+        let removed = remove_if_there(&new);
+        moved.and(removed)?;
         sync_directory(directory)?;
         Ok(())
     }
@@ -81,18 +77,35 @@ impl LocalStore {
         Ok(names)
     }
 
-    fn make_directory(&self, directory: &Path) -> io::Result<()> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.contains(directory) {
+    /// Makes a directory, and fsyncs the entries that lead to it by `sync`. The lock is free
+    /// meanwhile: otherwise the commits of all tenants would wait for the disk. Two commits may
+    /// then do the same work.
+    fn make_directory(&self, directory: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        if self.known().contains(directory) {
             return Ok(());
         }
         private::create_directory(directory)?;
         for above in directory.ancestors().skip(1).take_while(|above| above.starts_with(&self.root)) {
-            sync_directory(above)?;
+            sync(above)?;
         }
-        known.insert(directory.to_owned());
+        // Only now may other commits rely on the directory.
+        self.known().insert(directory.to_owned());
         Ok(())
     }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a file of the same content, which a power failure does not undo.
+fn link_or_copy(staged: &Path, new: &Path) -> io::Result<()> {
+    if fs::hard_link(staged, new).is_err() {
+        // The staging directory is on another file system, or the file system has no links.
+        fs::copy(staged, new)?;
+        File::open(new)?.sync_all()?;
+    }
+    Ok(())
 }
 
 async fn next_chunk(mut file: tokio::fs::File) -> Result<Option<(Bytes, tokio::fs::File)>, Error> {
@@ -130,3 +143,65 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// Extension of a blob's file until the rename into place.
 const NEW: &str = "new";
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, mpsc},
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    async fn store(directory: &tempfile::TempDir) -> Arc<LocalStore> {
+        Arc::new(LocalStore::open(directory.path().join("blobs")).await.expect("it opens"))
+    }
+
+    #[tokio::test]
+    async fn a_slow_fsync_of_one_directory_does_not_delay_another() {
+        let home = tempfile::tempdir().expect("a directory");
+        let store = store(&home).await;
+        let (slow, fast) = (store.root.join("alice/00"), store.root.join("bob/00"));
+        let (reached, at_the_fsync) = mpsc::channel();
+        let (open, gate) = mpsc::channel::<()>();
+        let slow_commit = thread::spawn({
+            let (store, slow) = (store.clone(), slow.clone());
+            move || {
+                store.make_directory(&slow, |_| {
+                    reached.send(()).expect("the test waits");
+                    gate.recv().map_err(io::Error::other)
+                })
+            }
+        });
+        at_the_fsync.recv_timeout(DEADLINE).expect("the fsync begins");
+        let (done, fast_is_done) = mpsc::channel();
+        thread::spawn({
+            let (store, fast) = (store.clone(), fast.clone());
+            move || done.send(store.make_directory(&fast, sync_directory))
+        });
+        fast_is_done.recv_timeout(DEADLINE).expect("it does not wait").expect("made");
+        assert!(store.known().contains(&fast));
+        assert!(!store.known().contains(&slow), "no commit may rely on it yet");
+        // The fsync fails, and a later commit repeats it.
+        drop(open);
+        slow_commit.join().expect("no panic").expect_err("the fsync failed");
+        assert!(!store.known().contains(&slow));
+        store.make_directory(&slow, sync_directory).expect("made");
+        assert!(store.known().contains(&slow));
+    }
+
+    #[tokio::test]
+    async fn a_failed_commit_leaves_no_file() {
+        let home = tempfile::tempdir().expect("a directory");
+        let store = store(&home).await;
+        let staged = home.path().join("staged");
+        fs::write(&staged, "bytes").expect("a file");
+        // No file can replace a directory.
+        fs::create_dir_all(store.root.join("alice/ab/abcd")).expect("a directory");
+        store.commit(&staged, "alice/ab/abcd").expect_err("it is a directory");
+        assert_eq!(store.names().expect("names"), ["alice/ab/abcd"]);
+    }
+}
