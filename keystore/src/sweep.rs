@@ -39,7 +39,7 @@ impl Keystore {
     async fn sweep_uploads(&self, now_micros: i64) -> Result<u64, Error> {
         let mut swept = 0;
         loop {
-            let expired = uploads::expired(&mut *self.reader(Asker::Upkeep).await?, now_micros, ROWS).await?;
+            let expired = uploads::expired(&mut *self.reader(Asker::Upkeep).await?, now_micros, SWEEP_ROWS_MAX).await?;
             // An upload with a writer stays, however slow the writer is.
             let free = |upload: &UploadRow| self.registry().try_take_turn(&upload.id);
             let mut gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
@@ -55,7 +55,7 @@ impl Keystore {
                 remove_if_there(&self.staging().path(&upload.tenant, &upload.id))?;
             }
             swept += gone.len() as u64;
-            if gone.is_empty() || expired.len() < ROWS as usize {
+            if gone.is_empty() || expired.len() < SWEEP_ROWS_MAX as usize {
                 return Ok(swept);
             }
         }
@@ -66,10 +66,10 @@ impl Keystore {
         let forgotten_micros = unix_micros_before(now_micros, self.limits().request_memory);
         loop {
             let mut tx = self.write_all(Asker::Upkeep).await?;
-            let pins = pins::expire(&mut tx, now_micros, ROWS).await?;
-            let ids = requests::forget(&mut tx, forgotten_micros, ROWS).await?;
+            let pins = pins::expire(&mut tx, now_micros, SWEEP_ROWS_MAX).await?;
+            let ids = requests::forget(&mut tx, forgotten_micros, SWEEP_ROWS_MAX).await?;
             tx.commit().await?;
-            if pins.max(ids) < ROWS.into() {
+            if pins.max(ids) < SWEEP_ROWS_MAX.into() {
                 return Ok(());
             }
         }
@@ -77,7 +77,7 @@ impl Keystore {
 }
 
 /// Maximum number of rows that one transaction of the sweep removes.
-const ROWS: u32 = 256;
+const SWEEP_ROWS_MAX: u32 = 256;
 
 /// Removes leftovers of a dead process: staged files without an open upload, and bytes without a
 /// row.

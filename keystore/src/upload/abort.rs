@@ -76,7 +76,7 @@ impl Keystore {
             }
             drop(place);
         });
-        let _ = tokio::time::timeout(PATIENCE, clearing).await;
+        let _ = tokio::time::timeout(CLEAR_AWAY_WAIT_MAX, clearing).await;
     }
 }
 
@@ -85,4 +85,4 @@ impl Keystore {
 pub(crate) const CLEARING: usize = 8;
 
 /// Maximum time that an abort waits for the removal of bytes on their way into the store.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CLEAR_AWAY_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -98,8 +98,8 @@ impl Keystore {
         // An upload expires `upload_expiry` after the last time that a writer began or stopped
         // sending.
         let until_micros = |silent| unix_micros_after(now_micros, self.limits().upload_expiry.saturating_sub(silent));
-        let results_micros = results.then(|| until_micros(RESULT_SILENT));
-        let silent = uploads::silent(sql, giver, until_micros(SILENT), results_micros).await?;
+        let results_micros = results.then(|| until_micros(RESULT_IDLE_MIN));
+        let silent = uploads::silent(sql, giver, until_micros(UPLOAD_IDLE_MIN), results_micros).await?;
         for upload in silent {
             if let Some(turn) = self.registry().try_take_turn(&upload.id) {
                 uploads::remove(sql, &upload.id).await?;
@@ -111,8 +111,9 @@ impl Keystore {
 }
 
 /// Time for which an idle upload keeps its place although another upload needs it.
-const SILENT: Duration = Duration::from_secs(600);
+const UPLOAD_IDLE_MIN: Duration = Duration::from_secs(600);
 
-/// Like [`SILENT`], for the upload of a result. A worker sends its result again within seconds. In
-/// a longer time, results that are announced and never sent would keep the tenant's room.
-const RESULT_SILENT: Duration = Duration::from_secs(60);
+/// Like [`UPLOAD_IDLE_MIN`], for the upload of a result. A worker sends its result again within
+/// seconds. In a longer time, results that are announced and never sent would keep the tenant's
+/// room.
+const RESULT_IDLE_MIN: Duration = Duration::from_secs(60);

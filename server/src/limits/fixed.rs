@@ -309,13 +309,13 @@ pub const FIXED: &[Fixed] = &[
     ),
     row("PREPARED_MAX", "base/storage/src/sqlite/script.rs", "8", "Statements of a batch that is kept prepared"),
     row(
-        "SILENT",
+        "UPLOAD_IDLE_MIN",
         "keystore/src/upload/place.rs",
         "Duration::from_secs(600)",
         "Time without progress after which an upload may be removed to free its place for another",
     ),
     row(
-        "RESULT_SILENT",
+        "RESULT_IDLE_MIN",
         "keystore/src/upload/place.rs",
         "Duration::from_secs(60)",
         "Time without progress after which the upload of a result may be removed to free its bytes",
@@ -344,7 +344,7 @@ pub const FIXED: &[Fixed] = &[
         "16",
         "Received results of one tenant that are committed at the same time. Further results wait",
     ),
-    row("ROWS", "keystore/src/sweep.rs", "256", "Rows that one transaction of the key store's sweep removes"),
+    row("SWEEP_ROWS_MAX", "keystore/src/sweep.rs", "256", "Rows that one transaction of the key store's sweep removes"),
     row("LISTED", "keystore/src/catalogue/blobs.rs", "64", "Digests that one statement of FindMissing looks up"),
     row("KEPT_MAX", "keystore/src/upload.rs", "1024", "Blobs that one transaction of FindMissing marks as used"),
     row("DELETING_MAX", "keystore/src/lookup.rs", "256", "Deleted keys that one round of the sweep processes"),
@@ -368,7 +368,7 @@ pub const FIXED: &[Fixed] = &[
         "Aborted uploads that are removed from a bucket at the same time. Each may hold a part",
     ),
     row(
-        "PATIENCE",
+        "CLEAR_AWAY_WAIT_MAX",
         "keystore/src/upload/abort.rs",
         "Duration::from_secs(1)",
         "Time for which an abort waits for the bucket",
