@@ -159,11 +159,11 @@ impl Keystore {
             crate::staging::write_whole(&path, &bytes)?;
             Ok::<_, Error>((digest, content))
         });
-        let stored = match checked.await? {
+        let stored = match checked.await.unwrap_or_else(|error| Err(error.into())) {
             Ok((digest, content)) => self.commit(tenant, &digest, &staged, &content, pin.as_ref(), None).await,
             Err(error) => Err(error),
         };
-        crate::store::remove_if_there(&staged)?;
+        crate::staging::remove(&staged).await;
         stored
     }
 
@@ -189,30 +189,30 @@ impl Keystore {
             () = abort.fired() => return Err(aborted()),
             changing = self.changing(tenant, digest) => changing,
         };
-        let left = self.store().commit(staged, &name, abort).await?;
-        let recorded = match abort.has_fired() {
-            true => Err(aborted()),
-            false => self.record(tenant, digest, content, pin, upload).await,
+        let (left, recorded) = match self.store().commit(staged, &name, abort).await {
+            Ok(left) if abort.has_fired() => (left, Err(aborted())),
+            Ok(left) => (left, self.record(tenant, digest, content, pin, upload).await),
+            // The object may be in place nevertheless.
+            Err(error) => (None, Err(error)),
         };
-        let (row, evicted) = match recorded {
-            Ok(recorded) => recorded,
+        match recorded {
+            Ok((row, evicted)) => {
+                drop(changing);
+                // The blob is stored, whatever happens to the evicted bytes.
+                let _ = self.remove_bytes(tenant.asker(), &evicted).await;
+                Ok(row.info())
+            }
             Err(error) if abort.has_fired() => {
                 drop(changing);
                 self.clear_away(tenant, digest, left).await;
-                return Err(error);
+                Err(error)
             }
             Err(error) => {
-                // Keeps the bytes only if they belong to an older row.
-                let known = blobs::exists(&mut *self.reader(tenant.asker()).await?, tenant, &digest.blake3).await;
-                if known == Ok(false) {
-                    self.store().remove(&name).await?;
-                }
-                return Err(error);
+                // The caller needs the first error, which is the reason of the refusal.
+                let _ = self.remove_if_unlisted(tenant.asker(), tenant, digest, &changing).await;
+                Err(error)
             }
-        };
-        drop(changing);
-        self.remove_bytes(tenant.asker(), &evicted).await?;
-        Ok(row.info())
+        }
     }
 
     /// Writes the row of a blob whose bytes are in place, and makes room for the blob.
@@ -266,15 +266,37 @@ impl Keystore {
     }
 
     /// Removes the bytes of blobs whose rows are gone, unless a row has been written again
-    /// meanwhile.
+    /// meanwhile. A failure does not spare the other blobs, because no later call removes them. The
+    /// first failure is returned.
     pub(crate) async fn remove_bytes(&self, asker: Asker<'_>, blobs: &[(TenantId, Digest)]) -> Result<(), Error> {
+        let mut all_removed = Ok(());
         for (tenant, digest) in blobs {
-            let _changing = self.changing(tenant, digest).await;
-            if !blobs::exists(&mut *self.reader(asker).await?, tenant, &digest.blake3).await? {
-                self.store().remove(&object_name(tenant, digest)).await?;
-            }
+            let changing = self.changing(tenant, digest).await;
+            let removed = self.remove_if_unlisted(asker, tenant, digest, &changing).await;
+            all_removed = all_removed.and(removed);
         }
-        Ok(())
+        all_removed
+    }
+
+    /// Removes the bytes of a locked blob that has no row. Logs a failure, because the bytes then
+    /// stay until the next start, and no quota counts them.
+    async fn remove_if_unlisted(
+        &self,
+        asker: Asker<'_>,
+        tenant: &TenantId,
+        digest: &Digest,
+        _changing: &Change<'_>,
+    ) -> Result<(), Error> {
+        let removed = async {
+            // The reader goes back before the removal, for which a bucket may take minutes.
+            let listed = blobs::exists(&mut *self.reader(asker).await?, tenant, &digest.blake3).await?;
+            if listed { Ok(()) } else { self.store().remove(&object_name(tenant, digest)).await }
+        };
+        let removed = removed.await;
+        if let Err(error) = &removed {
+            tracing::warn!(%tenant, %digest, %error, "bytes of a blob that has no row stay until the next start");
+        }
+        removed
     }
 
     /// Locks the blob against concurrent changes of its bytes and its row.

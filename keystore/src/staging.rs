@@ -65,6 +65,20 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     private::file_options().read(true).append(true).create(true).open(path)
 }
 
+/// Removes a staged file that is no longer needed. Tokio removes it on a thread for blocking work,
+/// because the removal of gigabytes takes long.
+///
+/// A failure is only logged: the caller's own work has succeeded or failed already. The next start
+/// removes the file.
+pub(crate) async fn remove(path: &Path) {
+    match tokio::fs::remove_file(path).await {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(file = %path.display(), %error, "staged file stays until the next start");
+        }
+        _ => {}
+    }
+}
+
 /// Writes and fsyncs a whole staged file.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open_file(path)?;

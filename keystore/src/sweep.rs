@@ -52,7 +52,7 @@ impl Keystore {
             }
             tx.commit().await?;
             for (upload, _turn) in &gone {
-                remove_if_there(&self.staging().path(&upload.tenant, &upload.id))?;
+                crate::staging::remove(&self.staging().path(&upload.tenant, &upload.id)).await;
             }
             swept += gone.len() as u64;
             if gone.is_empty() || expired.len() < SWEEP_ROWS_MAX as usize {

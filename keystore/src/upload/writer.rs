@@ -13,9 +13,7 @@ use super::{
     receive::{Message, Received, Receiver},
     registry::{Presence, Turn},
 };
-use crate::{
-    BlobInfo, Error, Keystore, abort::Abort, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there,
-};
+use crate::{BlobInfo, Error, Keystore, abort::Abort, catalogue::uploads, catalogue::uploads::UploadRow};
 
 /// Takes an upload's bytes in order. Dropping the writer keeps the received bytes, as
 /// [`UploadWriter::pause`] does.
@@ -209,7 +207,7 @@ async fn drive(
                 _ = is_caller_gone => return Ok(pause(keystore, upload, digest.size_bytes).await),
             };
             let blob = keystore.commit(tenant, digest, &path, &content, None, Some((upload, abort))).await?;
-            remove_if_there(&path)?;
+            crate::staging::remove(&path).await;
             Ok(Ended::Whole(Box::new(blob)))
         }
         Err(error) => {

@@ -1,6 +1,6 @@
 //! Lists and aborts of uploads.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cloakwork_keystore::{BlobInfo, Digest, Error, Keystore, TenantId, UploadId, UploadWriter};
@@ -8,7 +8,7 @@ use futures_util::{FutureExt as _, future::join_all};
 use tokio::time::timeout;
 
 use crate::{
-    home::{Home, Kind, other_tenant, read, tenant},
+    home::{DEADLINE, Home, Kind, eventually, other_tenant, read, tenant},
     objects::list,
 };
 
@@ -20,19 +20,8 @@ on_both_stores!(
     an_abort_spares_stored_blobs_and_results,
 );
 
-/// Upper bound for every wait that must succeed.
-const DEADLINE: Duration = Duration::from_secs(60);
-
 /// Time that suffices for a step of a write or an abort.
 const STEP_TIME: Duration = Duration::from_millis(300);
-
-async fn eventually(what: &str, done: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < DEADLINE, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 async fn write_all(mut writer: UploadWriter, bytes: Bytes) -> Result<BlobInfo, Error> {
     writer.write(bytes).await?;

@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -217,6 +217,14 @@ impl Home {
         writer.finish().await
     }
 
+    /// Begins an upload, and sends the first bytes.
+    pub(crate) async fn begin_and_pause(&self, keystore: &Keystore, bytes: &Bytes) {
+        let upload = self.begin(keystore, &Digest::of(bytes)).await.expect("opened");
+        let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("a seat");
+        writer.write(bytes.slice(..5000)).await.expect("well formed");
+        assert_eq!(writer.pause().await.expect("kept"), 5000);
+    }
+
     /// Files of uploads in progress.
     pub(crate) fn staged_files(&self) -> Vec<PathBuf> {
         files_below(&self.directory.path().join("staging"))
@@ -308,6 +316,15 @@ impl Kind for Error {
     }
 }
 
+/// Waits for a condition.
+pub(crate) async fn eventually(what: &str, done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < DEADLINE, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 fn files_below(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
@@ -318,6 +335,9 @@ fn files_below(path: &Path) -> Vec<PathBuf> {
     }
     found
 }
+
+/// Upper bound for every wait that must succeed.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
