@@ -12,6 +12,7 @@ use cloakwork_params::{
 use crate::{
     Digest, Error, Keystore, RequestId, TenantId,
     catalogue::{Connection, blobs, blobs::BlobRow, keys, keys::KeyRow, pins, requests},
+    detached::to_the_end,
     verify::{PART_ORDER, is_evaluation_key},
 };
 
@@ -189,9 +190,13 @@ impl Keystore {
         for part in &parts {
             blobs::remove(&mut tx, tenant, &part.digest, true).await?;
         }
-        tx.commit().await?;
         let removed: Vec<_> = parts.iter().map(|part| (tenant.clone(), part.digest)).collect();
-        self.remove_bytes(tenant.asker(), &removed).await
+        let (keystore, tenant) = (self.clone(), tenant.clone());
+        to_the_end(async move {
+            tx.commit().await?;
+            keystore.remove_bytes(tenant.asker(), &removed).await
+        })
+        .await
     }
 
     /// Quarantines a key because the bytes of a part are damaged. Uploading the correct bytes again

@@ -29,6 +29,7 @@ use crate::{
     abort::Abort,
     catalogue::{Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
     changing::{Change, Changing},
+    detached::to_the_end,
     known_keys::KnownKeys,
     reserve::Reserved,
     staging::Staging,
@@ -99,6 +100,8 @@ struct Inner {
     results: Arc<FairShare<u128>>,
     /// Received results that are committed at the same time.
     result_commits: Arc<FairShare<TenantId>>,
+    /// Puts and deletions at the same time.
+    changes: Arc<FairShare<TenantId>>,
     /// Bounds the number of aborted commits that are cleared away at once.
     clearing: Arc<Semaphore>,
     /// Locks that are held while a blob's bytes and its row change together.
@@ -123,6 +126,7 @@ impl Keystore {
             receiving: FairShare::new(limits.writers_total.into(), limits.writers_per_tenant.into()),
             results: FairShare::new(RESULTS_MAX, WORKER_RESULTS_MAX),
             result_commits: FairShare::new(RESULT_COMMITS_MAX, TENANT_RESULT_COMMITS_MAX),
+            changes: FairShare::new(BLOB_CHANGES_MAX, TENANT_BLOB_CHANGES_MAX),
             clearing: Arc::new(Semaphore::new(CLEARING)),
             changing: Changing::default(),
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
@@ -148,6 +152,18 @@ impl Keystore {
     /// Stores a blob from memory after the usual verification. With `pin`, the transaction that
     /// writes the row also pins the blob.
     pub async fn put(&self, tenant: &TenantId, bytes: Bytes, pin: Option<Pin>) -> Result<BlobInfo, Error> {
+        let place = self.changes().take(tenant, 1).await;
+        let (keystore, tenant) = (self.clone(), tenant.clone());
+        to_the_end(async move {
+            let _place = place;
+            keystore.stage_and_commit(&tenant, bytes, pin).await
+        })
+        .await
+    }
+
+    /// Stores a blob from memory. The caller ensures that this ends: the staged file lies outside
+    /// every quota.
+    async fn stage_and_commit(&self, tenant: &TenantId, bytes: Bytes, pin: Option<Pin>) -> Result<BlobInfo, Error> {
         let number = self.inner.puts.fetch_add(1, Ordering::Relaxed);
         let staged = self.staging().unnamed_path(tenant, number);
         let (policy, path) = (self.policy(), staged.clone());
@@ -171,6 +187,9 @@ impl Keystore {
     /// the row. A crash between the two leaves an orphan object, which the next start removes, and
     /// the staged file for a retry. An abort of the upload ends the commit too, until the row is
     /// written.
+    ///
+    /// The caller ensures that this ends, in a task of its own. Otherwise bytes without a row, and
+    /// bytes of evicted blobs, would stay.
     pub(crate) async fn commit(
         &self,
         tenant: &TenantId,
@@ -369,6 +388,10 @@ impl Keystore {
         &self.inner.result_commits
     }
 
+    pub(crate) fn changes(&self) -> &Arc<FairShare<TenantId>> {
+        &self.inner.changes
+    }
+
     pub(crate) fn clearing(&self) -> &Arc<Semaphore> {
         &self.inner.clearing
     }
@@ -407,6 +430,13 @@ impl BlobRow {
         }
     }
 }
+
+/// Maximum number of puts and deletions at the same time, of all tenants and of each tenant. These
+/// calls end even if their callers are gone. Without the limits, a client that cancels its calls
+/// could leave any number behind, each with a blob in memory, in the staging directory or in a slow
+/// bucket.
+const BLOB_CHANGES_MAX: u64 = 64;
+const TENANT_BLOB_CHANGES_MAX: u64 = 16;
 
 /// Size in bytes of the largest key of all accepted parameter sets.
 fn largest_key(allow_weak_sets: bool) -> u64 {

@@ -11,6 +11,7 @@
 mod abort;
 mod catalogue;
 mod changing;
+mod detached;
 mod error;
 mod ids;
 mod keys;

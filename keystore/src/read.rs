@@ -8,6 +8,7 @@ use futures_util::{StreamExt, stream};
 use crate::{
     BlobInfo, Digest, Error, Keystore, TenantId,
     catalogue::{blobs, blobs::BlobRow, keys, pins},
+    detached::to_the_end,
     store::{ByteStream, object_name},
 };
 
@@ -79,6 +80,7 @@ impl Keystore {
 
     /// Deletes a blob that no job and no key needs.
     pub async fn delete(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
+        let place = self.changes().take(tenant, 1).await;
         let mut tx = self.write(tenant).await?;
         self.reserved().exclude(&mut tx).await;
         let found = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
@@ -89,8 +91,13 @@ impl Keystore {
             return Err(Error::BlobInUse { digest: *digest, by: "a key" });
         }
         blobs::remove(&mut tx, tenant, digest, crate::verify::is_key(found.content.kind)).await?;
-        tx.commit().await?;
-        self.remove_bytes(tenant.asker(), &[(tenant.clone(), *digest)]).await
+        let (keystore, removed) = (self.clone(), (tenant.clone(), *digest));
+        to_the_end(async move {
+            let _place = place;
+            tx.commit().await?;
+            keystore.remove_bytes(removed.0.asker(), std::slice::from_ref(&removed)).await
+        })
+        .await
     }
 
     /// Marks a blob's bytes as damaged. The blob counts as missing until it is uploaded again.
@@ -98,9 +105,14 @@ impl Keystore {
         let mut tx = self.write(tenant).await?;
         blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
         blobs::condemn(&mut tx, tenant, digest).await?;
-        tx.commit().await?;
-        tracing::error!(%tenant, %digest, "stored blob is damaged");
-        Ok(())
+        let (tenant, digest) = (tenant.clone(), *digest);
+        // Only this line tells the operator which file is damaged.
+        to_the_end(async move {
+            tx.commit().await?;
+            tracing::error!(%tenant, %digest, "stored blob is damaged");
+            Ok(())
+        })
+        .await
     }
 
     async fn good_blob(&self, tenant: &TenantId, digest: &Digest) -> Result<BlobRow, Error> {

@@ -5,10 +5,8 @@ use cloakwork_storage::Asker;
 
 use crate::{
     Error, Keystore,
-    catalogue::{
-        blobs, pins, requests,
-        uploads::{self, UploadRow},
-    },
+    catalogue::{blobs, pins, requests, uploads},
+    detached::to_the_end,
     store::{parse_object_name, remove_if_there},
 };
 
@@ -28,37 +26,44 @@ impl Keystore {
         let now_micros = self.now_micros();
         let uploads = self.sweep_uploads(now_micros).await?;
         self.sweep_rows(now_micros).await?;
-        let mut tx = self.write_all(Asker::Upkeep).await?;
-        // The room need not be enough: a later sweep can evict blobs that are still too recent.
-        let evicted = self.make_room(&mut tx, now_micros, None).await?.evicted;
-        tx.commit().await?;
-        self.remove_bytes(Asker::Upkeep, &evicted).await?;
-        Ok(Swept { uploads, blobs: evicted.len() as u64 })
+        let blobs = self.sweep_blobs(now_micros).await?;
+        Ok(Swept { uploads, blobs })
     }
 
     async fn sweep_uploads(&self, now_micros: i64) -> Result<u64, Error> {
         let mut swept = 0;
         loop {
             let expired = uploads::expired(&mut *self.reader(Asker::Upkeep).await?, now_micros, SWEEP_ROWS_MAX).await?;
+            let may_be_more = expired.len() >= SWEEP_ROWS_MAX as usize;
             // An upload with a writer stays, however slow the writer is.
-            let free = |upload: &UploadRow| self.registry().try_take_turn(&upload.id);
-            let mut gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
+            let mut gone: Vec<_> = expired.into_iter().filter_map(|upload| self.give_up(upload)).collect();
             let mut tx = self.write_all(Asker::Upkeep).await?;
             for index in (0..gone.len()).rev() {
                 // A client may have begun the upload again meanwhile.
-                if !uploads::remove_expired(&mut tx, &gone[index].0.id, now_micros).await? {
+                if !uploads::remove_expired(&mut tx, &gone[index].upload.id, now_micros).await? {
                     gone.swap_remove(index);
                 }
             }
-            tx.commit().await?;
-            for (upload, _turn) in &gone {
-                crate::staging::remove(&self.staging().path(&upload.tenant, &upload.id)).await;
-            }
-            swept += gone.len() as u64;
-            if gone.is_empty() || expired.len() < SWEEP_ROWS_MAX as usize {
+            let removed = gone.len() as u64;
+            self.commit_given_up(tx, gone).await?;
+            swept += removed;
+            if removed == 0 || !may_be_more {
                 return Ok(swept);
             }
         }
+    }
+
+    async fn sweep_blobs(&self, now_micros: i64) -> Result<u64, Error> {
+        let mut tx = self.write_all(Asker::Upkeep).await?;
+        // The room need not be enough: a later sweep can evict blobs that are still too recent.
+        let evicted = self.make_room(&mut tx, now_micros, None).await?.evicted;
+        let keystore = self.clone();
+        to_the_end(async move {
+            tx.commit().await?;
+            keystore.remove_bytes(Asker::Upkeep, &evicted).await?;
+            Ok(evicted.len() as u64)
+        })
+        .await
     }
 
     /// Removes pins and request ids in small transactions, so that no other writer waits long.

@@ -174,8 +174,7 @@ impl Keystore {
             given_up = self.take_place(&mut tx, tenant, purpose, more, now_micros).await?;
         }
         uploads::put(&mut tx, &upload).await?;
-        tx.commit().await?;
-        self.remove_given_up(given_up);
+        self.commit_given_up(tx, given_up).await?;
         self.describe(&upload)
     }
 

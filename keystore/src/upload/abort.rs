@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::registry::Aborting;
-use crate::{Digest, Error, Keystore, TenantId, UploadId, catalogue::uploads, store::Leftover};
+use crate::{
+    Digest, Error, Keystore, TenantId, UploadId, catalogue::uploads, detached::to_the_end, staging, store::Leftover,
+};
 
 impl Keystore {
     /// Aborts an open upload of the tenant's clients. Its writer and the writers that wait get
@@ -47,7 +49,7 @@ impl Keystore {
             // The file goes before the commit. Otherwise a client that begins the upload again
             // after the commit would get the length of the old file, and that file would then
             // vanish.
-            self.remove_staged(tenant, id);
+            staging::remove(&self.staging().path(tenant, id)).await;
         }
         tx.commit().await?;
         if removed {
@@ -64,17 +66,14 @@ impl Keystore {
         // to wait.
         let Ok(place) = self.clearing().clone().acquire_owned().await else { return };
         let (keystore, blob) = (self.clone(), [(tenant.clone(), *digest)]);
-        let clearing = tokio::spawn(async move {
+        let clearing = to_the_end(async move {
+            let _place = place;
             if let Some(left) = left {
                 left.await;
             }
             // The bytes stay if the tenant has the blob: an older blob, or a blob sent again
             // meanwhile.
-            if let Err(error) = keystore.remove_bytes(blob[0].0.asker(), &blob).await {
-                // A later start removes the bytes.
-                tracing::warn!(tenant = %blob[0].0, %error, "bytes of an aborted upload stay in the store");
-            }
-            drop(place);
+            keystore.remove_bytes(blob[0].0.asker(), &blob).await
         });
         let _ = tokio::time::timeout(CLEAR_AWAY_WAIT_MAX, clearing).await;
     }

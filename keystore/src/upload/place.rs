@@ -4,21 +4,23 @@
 use std::time::Duration;
 
 use cloakwork_clock::unix_micros_after;
+use cloakwork_storage::Write;
 
 use super::{Purpose, registry::Turn};
 use crate::{
-    Error, Keystore, TenantId, UploadId,
+    Error, Keystore, TenantId,
     catalogue::{
         Connection,
         uploads::{self, UploadRow},
     },
-    store::remove_if_there,
+    detached::to_the_end,
+    staging,
 };
 
 /// An upload that is given up. No writer can take it while its turn is held.
-pub(super) struct GivenUp {
-    upload: UploadRow,
-    _turn: Turn,
+pub(crate) struct GivenUp {
+    pub(crate) upload: UploadRow,
+    turn: Turn,
 }
 
 impl Keystore {
@@ -39,24 +41,30 @@ impl Keystore {
             };
             // A result takes no place, so giving up its upload would free none.
             let results = matches!(refusal, Error::QuotaExceeded { .. });
-            given_up.push(self.give_up(sql, &giver, results, now_micros).await?.ok_or(refusal)?);
+            given_up.push(self.give_up_idle(sql, &giver, results, now_micros).await?.ok_or(refusal)?);
         }
     }
 
-    /// Removes the bytes of given-up uploads, after the transaction's commit.
-    pub(super) fn remove_given_up(&self, given_up: Vec<GivenUp>) {
-        for GivenUp { upload, _turn } in given_up {
-            self.remove_staged(&upload.tenant, &upload.id);
-            tracing::debug!(upload = %upload.id, "idle upload removed to make room");
-        }
+    /// Commits a transaction that removes the rows of given-up uploads, and then removes the staged
+    /// files of these uploads.
+    pub(crate) async fn commit_given_up(&self, tx: Write, given_up: Vec<GivenUp>) -> Result<(), Error> {
+        let keystore = self.clone();
+        to_the_end(async move {
+            tx.commit().await?;
+            for GivenUp { upload, turn } in given_up {
+                staging::remove(&keystore.staging().path(&upload.tenant, &upload.id)).await;
+                drop(turn);
+                tracing::debug!(upload = %upload.id, "idle upload removed");
+            }
+            Ok(())
+        })
+        .await
     }
 
-    /// Removes an upload's staged bytes. The caller removes the upload's row and holds its turn.
-    pub(super) fn remove_staged(&self, tenant: &TenantId, id: &UploadId) {
-        if let Err(error) = remove_if_there(&self.staging().path(tenant, id)) {
-            // The next start removes the file.
-            tracing::warn!(upload = %id, %error, "staged file of an upload not removed");
-        }
+    /// Gives up an upload without a writer. The caller removes the upload's row.
+    pub(crate) fn give_up(&self, upload: UploadRow) -> Option<GivenUp> {
+        let turn = self.registry().try_take_turn(&upload.id)?;
+        Some(GivenUp { upload, turn })
     }
 
     /// The refusal for the first lacking limit, if any, and the tenant that would have to give up
@@ -88,7 +96,7 @@ impl Keystore {
 
     /// Gives up the upload that has been idle for longest, if any has been idle for long enough.
     /// `results` includes uploads of results, which may be idle for a shorter time.
-    async fn give_up(
+    async fn give_up_idle(
         &self,
         sql: &mut Connection,
         giver: &TenantId,
@@ -101,9 +109,9 @@ impl Keystore {
         let results_micros = results.then(|| until_micros(RESULT_IDLE_MIN));
         let silent = uploads::silent(sql, giver, until_micros(UPLOAD_IDLE_MIN), results_micros).await?;
         for upload in silent {
-            if let Some(turn) = self.registry().try_take_turn(&upload.id) {
-                uploads::remove(sql, &upload.id).await?;
-                return Ok(Some(GivenUp { upload, _turn: turn }));
+            if let Some(given_up) = self.give_up(upload) {
+                uploads::remove(sql, &given_up.upload.id).await?;
+                return Ok(Some(given_up));
             }
         }
         Ok(None)

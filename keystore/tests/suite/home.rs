@@ -245,6 +245,11 @@ impl Home {
         root.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file() && !is_note(path)).collect()
     }
 
+    /// Whether committed blobs lie in a directory, and not in a bucket.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.store, StoreOptions::Local(_))
+    }
+
     /// Files of committed blobs.
     pub(crate) fn blob_files(&self) -> Vec<PathBuf> {
         files_below(&self.bytes_at)

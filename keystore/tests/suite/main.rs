@@ -22,6 +22,7 @@ macro_rules! on_both_stores {
 }
 
 mod aborts;
+mod cancelled;
 mod clean_up;
 mod crash;
 mod damage;

@@ -344,6 +344,18 @@ pub const FIXED: &[Fixed] = &[
         "16",
         "Received results of one tenant that are committed at the same time. Further results wait",
     ),
+    row(
+        "BLOB_CHANGES_MAX",
+        "keystore/src/keystore.rs",
+        "64",
+        "Puts and deletions of blobs at the same time, with those whose callers are gone. Further calls wait",
+    ),
+    row(
+        "TENANT_BLOB_CHANGES_MAX",
+        "keystore/src/keystore.rs",
+        "16",
+        "Puts and deletions of one tenant's blobs at the same time. Further calls wait",
+    ),
     row("SWEEP_ROWS_MAX", "keystore/src/sweep.rs", "256", "Rows that one transaction of the key store's sweep removes"),
     row("LISTED", "keystore/src/catalogue/blobs.rs", "64", "Digests that one statement of FindMissing looks up"),
     row("KEPT_MAX", "keystore/src/upload.rs", "1024", "Blobs that one transaction of FindMissing marks as used"),
