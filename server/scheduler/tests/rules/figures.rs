@@ -1,7 +1,7 @@
 //! The figures that operators see.
 
 use crate::common::{Bed, SECOND, With, job};
-use cloakwork_scheduler::{Config, Event, PoolStats, TenantId, Why, WorkerId};
+use cloakwork_scheduler::{COST_MAX, Config, Event, PoolStats, TenantId, Why, WorkerId};
 
 #[test]
 fn a_pool_shows_what_its_workers_hold_and_want() {
@@ -76,4 +76,11 @@ fn a_refused_tenant_waits_longer_if_it_shares_the_pace() {
         let refusal = bed.core.admit(TenantId(1)).expect_err("two jobs are unfinished");
         assert_eq!(refusal.retry_after, (1 + others) * SECOND, "a tenth of 10,000 at a pace of 1000 a second");
     }
+}
+
+#[test]
+fn a_cost_beyond_the_maximum_counts_as_the_maximum() {
+    let mut bed = Bed::new(Config::default());
+    bed.submit(job(1).cost(u64::MAX));
+    assert_eq!(bed.core.stats().cost, u128::from(COST_MAX));
 }

@@ -184,3 +184,14 @@ fn a_second_long_job_of_a_tenant_goes_to_another_worker_in_the_step_that_submits
     let effects = bed.submit(job(3).tenant(1).cost(50));
     assert_eq!(attempt_of(&effects, 3).map(|attempt| attempt.worker), Some(WorkerId(2)));
 }
+
+#[test]
+fn a_worker_that_wants_nothing_gets_no_long_job_however_long_it_waits() {
+    let mut bed = bed();
+    bed.submit(giant(1));
+    for _ in 0..3 {
+        bed.now += 10 * SECOND;
+        bed.worker(1, 0);
+    }
+    assert_eq!(bed.core.assignment(WorkerId(1)), []);
+}

@@ -326,3 +326,29 @@ fn an_older_short_job_goes_before_a_long_job_of_its_tenant() {
     bed.worker(1, 1);
     assert_eq!(bed.core.assignment(WorkerId(1)), [(of(1), 1)]);
 }
+
+#[test]
+fn an_assignment_is_repeated_only_to_a_worker_that_does_not_report_it() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker(1, 100);
+    bed.submit(job(1));
+    let effects = bed.report_leases(1, &[(1, 1, Stage::Computing, 1)]);
+    assert_eq!(effects, []);
+    let effects = bed.report_leases(1, &[]);
+    assert_eq!(effects, [Effect::Assign { worker: WorkerId(1), leases: vec![(of(1), 1)] }]);
+}
+
+/// While no job waits, the served cost of each tenant is forgotten. A tenant would otherwise wait
+/// for others because of what it used alone.
+#[test]
+fn tenants_begin_evenly_after_a_time_without_waiting_jobs() {
+    let mut bed = Bed::new(Config { quantum_cost: 10, ..Config::default() });
+    bed.worker(1, 1);
+    bed.submit(job(1).tenant(1).cost(1000));
+    bed.commit(1, 1, 1);
+    bed.worker(1, 0);
+    bed.submit(job(2).tenant(1).cost(10));
+    bed.submit(job(3).tenant(2).cost(10));
+    bed.worker(1, 1);
+    assert_eq!(bed.core.assignment(WorkerId(1)), [(of(2), 1)]);
+}

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Bed, SECOND, With, attempts, job, of};
+use crate::common::{Bed, SECOND, With, attempts, job, leases, of};
 use cloakwork_params::SetId;
 use cloakwork_scheduler::{
     Config, Effect, End, Event, JobId, NewJob, Outcome, RestoredJob, Retry, Stage, Time, Why, WorkerId, reasons,
@@ -250,4 +250,23 @@ fn half_of_the_workers_try_suspects() {
     (2..=5).for_each(|id| drop(bed.worker(id, 100)));
     let effects = bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
     assert_eq!(attempts(&effects).len(), 2, "two of four workers try one job each");
+}
+
+#[test]
+fn a_worker_that_still_computes_a_cancelled_job_tries_no_suspect() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker(2, 1);
+    bed.submit(job(900).tenant(9));
+    let held = [(900, 1, Stage::Computing, 1)];
+    bed.report_leases(2, &held);
+    bed.worker(1, 100);
+    bed.report(2, |report| (report.wanted_cost, report.leases) = (0, leases(&held)));
+    bed.submit(job(1));
+    bed.report_leases(2, &held);
+    bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
+    bed.run(Event::CancelRequested { job: of(900) });
+    bed.report_leases(2, &held);
+    assert_eq!(bed.core.assignment(WorkerId(2)), [], "a crash would be blamed on the suspect");
+    bed.report_leases(2, &[]);
+    assert_eq!(bed.core.assignment(WorkerId(2)), [(of(1), 2)]);
 }
