@@ -40,7 +40,7 @@ def of(name, sample, mutants, jobs):
 def build(copy, numbered):
     """Builds the copy with as many mutants as can be switched. Returns the numbers of these mutants
     and of those that compile in no build."""
-    left = dict(numbered)
+    left = {number: mutant for number, mutant in numbered.items() if not returns_opaque(mutant)}
     unviable = set()
     while True:
         copy.restore()
@@ -49,11 +49,16 @@ def build(copy, numbered):
         errors = copy.build()
         if not errors:
             return switched, unviable
-        broken = {number for error in errors for number in blame.mutants(error, inserted)}
+        broken = {number for error in errors for number in blame.mutants(error, inserted, numbered)}
         if not broken:
             raise SystemExit("".join(error["rendered"] for error in errors))
-        unviable |= {number for error in errors for number in blame.unviable(error, inserted, numbered)}
+        unviable |= {number for error in errors for number in blame.unviable(error, inserted)}
         left = {number: left[number] for number in switched - broken}
+
+
+def returns_opaque(mutant):
+    """Whether a function without a type name returns another value. Two such values have two types."""
+    return mutant["genre"] == "FnValue" and "impl " in mutant["function"]["return_type"]
 
 
 def baseline(copy):
