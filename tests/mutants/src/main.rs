@@ -1,8 +1,8 @@
 //! Puts mutants of a source tree behind switches that are set at run time.
 //!
 //! One build of the tree then serves for all of its mutants. The program takes the root of the
-//! tree and the path of a library's `lib.rs` in it. From its input, the program reads a JSON list of
-//! mutants of the library, and edits their files. For each file, its output lists the inserted
+//! tree and the path of a library's `lib.rs` in it. From its input, the program reads a JSON list
+//! of mutants of the library, and edits their files. For each file, its output lists the inserted
 //! texts: the number of a mutant, and the bytes in the edited file. A mutant without an inserted
 //! text cannot be switched.
 
