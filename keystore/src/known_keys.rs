@@ -61,3 +61,34 @@ impl KnownKeys {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use cloakwork_storage::{Asker, Rows};
+
+    use super::*;
+    use crate::{KeyState, SCHEMA};
+
+    #[tokio::test]
+    async fn a_key_is_read_once_after_each_write() {
+        let home = tempfile::tempdir().expect("a directory");
+        let database = Database::open(&home.path().join("catalogue.db"), &[SCHEMA], 1).await.expect("it opens");
+        let known = KnownKeys::default();
+        let (tenant, key_id) = (TenantId::new("alice").expect("a name"), KeyId([7; 16]));
+        let reads = Cell::new(0);
+        for read in 1..=2 {
+            for _ in 0..3 {
+                let ask = async {
+                    reads.set(reads.get() + 1);
+                    Ok(KeyInfo { key_id, state: KeyState::Active, parts: Vec::new(), created_micros: reads.get() })
+                };
+                let key = known.get(&database, (&tenant, key_id), ask).await.expect("there");
+                assert_eq!((key.created_micros, reads.get()), (read, read));
+            }
+            let write = database.write(Asker::Server, Rows::All).await.expect("a turn");
+            write.commit().await.expect("committed");
+        }
+    }
+}

@@ -204,4 +204,21 @@ mod tests {
         store.commit(&staged, "alice/ab/abcd").expect_err("it is a directory");
         assert_eq!(store.names().expect("names"), ["alice/ab/abcd"]);
     }
+
+    #[tokio::test]
+    async fn a_missing_file_reads_as_none_and_counts_as_removed() {
+        let home = tempfile::tempdir().expect("a directory");
+        let store = store(&home).await;
+        assert!(store.read("alice/ab/abcd", 0).await.expect("no failure").is_none());
+        store.remove("alice/ab/abcd").await.expect("there is nothing to remove");
+    }
+
+    #[tokio::test]
+    async fn a_failed_removal_is_an_error() {
+        let home = tempfile::tempdir().expect("a directory");
+        let store = store(&home).await;
+        // No removal of a file removes a directory.
+        fs::create_dir_all(store.root.join("alice/ab/abcd")).expect("a directory");
+        store.remove("alice/ab/abcd").await.expect_err("it is a directory");
+    }
 }

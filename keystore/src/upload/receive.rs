@@ -253,4 +253,13 @@ mod tests {
         assert!(matches!(synced, Err(Error::StorageFailed { .. })), "{synced:?}");
         assert!(staged.has_lost_bytes);
     }
+
+    /// Otherwise each small piece would cost an fsync.
+    #[test]
+    fn a_small_piece_begins_no_background_fsync() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut staged = StagedFile::open(&directory.path().join("staged")).expect("a file");
+        staged.write(b"a small piece").expect("written");
+        assert!(staged.syncing.is_none());
+    }
 }

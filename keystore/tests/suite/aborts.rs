@@ -1,10 +1,13 @@
 //! Lists and aborts of uploads.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
 use cloakwork_keystore::{BlobInfo, Digest, Error, Keystore, TenantId, UploadId, UploadWriter};
-use futures_util::{FutureExt as _, future::join_all};
+use futures_util::{
+    FutureExt as _,
+    future::{join, join_all},
+};
 use tokio::time::timeout;
 
 use crate::{
@@ -345,8 +348,7 @@ async fn repeated_aborts_of_one_upload_are_one_abort() {
     // The database has a few tasks of its own.
     eventually("the calls left one task", || tasks() <= before + 4).await;
     let last = keystore.abort_upload(&owner, &upload.id);
-    let (paused, aborted) =
-        timeout(DEADLINE, futures_util::future::join(writer.pause(), last)).await.expect("they end");
+    let (paused, aborted) = timeout(DEADLINE, join(writer.pause(), last)).await.expect("they end");
     assert_eq!((paused, aborted), (Ok(5000), Ok(())));
     assert_eq!(names(&keystore).await, []);
     assert!(home.staged_files().is_empty());
@@ -355,4 +357,24 @@ async fn repeated_aborts_of_one_upload_are_one_abort() {
     abort(&keystore, &tenant(), &upload.id).await;
     assert_eq!(names(&keystore).await, []);
     home.upload(&keystore, &bytes).await.expect("it can begin again");
+}
+
+/// While an abort waits for its turn, a worker may begin the aborted blob as a result.
+#[tokio::test]
+async fn an_abort_spares_an_upload_that_becomes_a_result() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = list(50, 1);
+    let digest = Digest::of(&bytes);
+    let upload = home.begin(&keystore, &digest).await.expect("opened");
+    // No abort ends the writer of a result.
+    let mut writer = keystore.append_result(1, &tenant(), &upload.id, 0).await.expect("opened");
+    writer.write(bytes.slice(..5000)).await.expect("well formed");
+    let owner = tenant();
+    let mut aborting = pin!(keystore.abort_upload(&owner, &upload.id));
+    timeout(STEP_TIME, &mut aborting).await.expect_err("it waits for its turn");
+    keystore.begin_result(&owner, &digest).await.expect("the one that is open");
+    let ended = timeout(DEADLINE, join(writer.pause(), aborting)).await.expect("they end");
+    assert_eq!(ended, (Ok(5000), Ok(())));
+    assert_eq!(keystore.upload(&owner, &upload.id).await.expect("still open").committed_bytes, 5000);
 }

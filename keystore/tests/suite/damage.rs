@@ -3,7 +3,7 @@
 use cloakwork_keystore::{Digest, Error, KeyState};
 
 use crate::{
-    home::{DAY, HOUR, Home, Kind, collect, read, tenant},
+    home::{DAY, HOUR, Home, Kind, collect, other_tenant, read, tenant},
     objects::{KEY, bootstrap_key, key_switch_key, list, toy},
 };
 
@@ -87,4 +87,16 @@ async fn a_young_object_in_a_bucket_is_no_orphan() {
         home.open().await;
         assert_eq!(orphan.exists(), is_kept, "{orphan_age:?}");
     }
+}
+
+#[tokio::test]
+async fn a_blob_is_found_by_its_hash_until_it_is_damaged() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let blob = keystore.put(&tenant(), list(5, 1), None).await.expect("well formed");
+    let (digest, hash) = (blob.digest, blob.digest.blake3);
+    assert_eq!(keystore.blob_named(&tenant(), &hash).await, Ok(Some(blob)));
+    assert_eq!(keystore.blob_named(&other_tenant(), &hash).await, Ok(None));
+    keystore.condemn(&tenant(), &digest).await.expect("there");
+    assert_eq!(keystore.blob_named(&tenant(), &hash).await, Ok(None));
 }

@@ -2,6 +2,12 @@
 
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error};
+use cloakwork_params::{
+    Layout, ObjectKind,
+    envelope::{HEADER_BYTES, TRAILER_BYTES},
+    set::Standing,
+    table,
+};
 
 use crate::{
     home::{Home, Kind, tenant},
@@ -95,4 +101,22 @@ async fn a_wrong_announced_size_is_refused_early() {
     let _ = writer.write(bytes.clone()).await;
     assert_eq!(writer.finish().await.expect_err("a lie").kind(), "SizeMismatch");
     assert!(home.staged_files().is_empty());
+}
+
+/// No served key is larger than the largest bootstrap key.
+#[tokio::test]
+async fn the_largest_served_key_may_begin_and_a_byte_more_is_refused() {
+    let mut home = Home::local();
+    home.limits.list_bytes = 1 << 20;
+    home.allow_weak_sets = false;
+    let keystore = home.open().await;
+    let served = table::SETS.iter().filter(|set| set.standing == Standing::Served);
+    let layouts = served.map(|set| Layout::of(ObjectKind::SeededBootstrapKey, set, &[0; 8]).expect("such a key"));
+    let payload_bytes = layouts.map(|layout| layout.payload_len).max().expect("a served set");
+    let limit = HEADER_BYTES as u64 + payload_bytes + TRAILER_BYTES as u64;
+    let largest = Digest { size_bytes: limit, ..Digest::of(b"a key") };
+    home.begin(&keystore, &largest).await.expect("as large as a key");
+    let got = limit + 1;
+    let refused = home.begin(&keystore, &Digest { size_bytes: got, ..largest }).await;
+    assert_eq!(refused, Err(Error::BlobTooLarge { what: "any blob".to_owned(), limit, got }));
 }

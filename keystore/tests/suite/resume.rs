@@ -1,13 +1,15 @@
 //! Interrupted uploads: every interruption leads to the same blob.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
-use cloakwork_keystore::{Digest, Error};
+use cloakwork_keystore::{Digest, Error, Swept};
+use cloakwork_storage::{Asker, Rows};
+use futures_util::FutureExt as _;
 use proptest::prelude::*;
 
 use crate::{
-    home::{Home, Kind, read, tenant},
+    home::{Home, Kind, eventually, read, tenant},
     objects::list,
 };
 
@@ -144,4 +146,28 @@ async fn an_upload_without_a_writer_expires() {
     assert_eq!(keystore.sweep().await.expect("swept").uploads, 1);
     assert!(home.staged_files().is_empty());
     assert_eq!(keystore.upload(&tenant(), &id).await, Err(Error::UploadNotFound { id }));
+}
+
+/// The client begins its upload again after the sweep has found it, and before the sweep writes.
+#[tokio::test]
+async fn a_sweep_spares_an_expired_upload_that_begins_again() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = list(50, 1);
+    let digest = Digest::of(&bytes);
+    home.begin_and_pause(&keystore, &bytes).await;
+    home.wait(home.limits.upload_expiry);
+    // The client stands in front of the sweep, and both wait for the writer.
+    let busy = home.opened().write(Asker::Server, Rows::All).await.expect("a turn");
+    let mut beginning = pin!(home.begin(&keystore, &digest));
+    assert!((&mut beginning).now_or_never().is_none());
+    let sweeping = tokio::spawn({
+        let keystore = keystore.clone();
+        async move { keystore.sweep().await }
+    });
+    eventually("the sweep waits for the writer", || home.opened().waiting_writers() == 2).await;
+    busy.commit().await.expect("committed");
+    let upload = beginning.await.expect("begun again");
+    assert_eq!(sweeping.await.expect("no panic"), Ok(Swept::default()));
+    assert_eq!(keystore.upload(&tenant(), &upload.id).await.expect("open").committed_bytes, 5000);
 }

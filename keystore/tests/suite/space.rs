@@ -121,6 +121,60 @@ async fn reserved_blobs_stay_until_the_reservation_ends() {
     keystore.delete(&tenant(), &digests[0]).await.expect("free");
 }
 
+/// Jobs are about to pin reserved ciphertexts, and pinned ones do not count.
+#[tokio::test]
+async fn ciphertexts_that_are_all_reserved_need_no_space() {
+    let mut home = Home::local();
+    let bytes = [list(50, 1), list(50, 2), list(50, 3)];
+    let limit = 2 * bytes[0].len() as u64;
+    home.limits.unpinned_bytes = limit;
+    let keystore = home.open().await;
+    for bytes in &bytes[..2] {
+        keystore.put(&tenant(), bytes.clone(), None).await.expect("well formed");
+    }
+    let refused = keystore.put(&tenant(), bytes[2].clone(), None).await;
+    assert_eq!(refused, Err(Error::CiphertextSpaceFull { limit }), "both are too recent");
+    let digests = bytes.each_ref().map(|bytes| Digest::of(bytes));
+    let _reservation = keystore.reserve(&tenant(), &digests[..2]).await.expect("there");
+    keystore.put(&tenant(), bytes[2].clone(), None).await.expect("it has the space for itself");
+    assert_eq!(keystore.find_missing(&tenant(), &digests).await.expect("asked"), []);
+}
+
+/// A mark of use costs a write, so reads within a minute of a mark leave none.
+#[tokio::test]
+async fn a_read_delays_the_eviction_of_a_blob_unused_for_over_a_minute() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    for (age, evicted) in [(MINUTE, 0), (MINUTE + Duration::from_micros(1), 1)] {
+        let mut home = Home::local();
+        let bytes = [list(50, 1), list(50, 2), list(50, 3)];
+        home.limits.unpinned_bytes = 2 * bytes[0].len() as u64;
+        let keystore = home.open().await;
+        let first = keystore.put(&tenant(), bytes[0].clone(), None).await.expect("well formed").digest;
+        home.wait(Duration::from_secs(1));
+        let second = keystore.put(&tenant(), bytes[1].clone(), None).await.expect("well formed").digest;
+        home.wait(age - Duration::from_secs(1));
+        read(&keystore, &first, 0).await.expect("there");
+        home.wait(home.limits.keep);
+        keystore.put(&tenant(), bytes[2].clone(), None).await.expect("one of the others goes");
+        let digests = [first, second];
+        let missing = keystore.find_missing(&tenant(), &digests).await.expect("asked");
+        assert_eq!(missing, [digests[evicted]], "{age:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_number_of_blobs_in_one_call_is_limited() {
+    let mut home = Home::local();
+    home.limits.digests_per_call = 2;
+    let keystore = home.open().await;
+    let digests = [1, 2, 3].map(|salt| Digest::of(&[salt]));
+    assert_eq!(keystore.find_missing(&tenant(), &digests[..2]).await.expect("asked"), digests[..2]);
+    let refusal = Error::QuotaExceeded { what: "digests in one call", limit: 2, got: 3 };
+    assert_eq!(keystore.find_missing(&tenant(), &digests).await, Err(refusal.clone()));
+    assert_eq!(keystore.pin(&tenant(), &digests, &pin(JOB)).await, Err(refusal.clone()));
+    assert_eq!(keystore.reserve(&tenant(), &digests).await.err(), Some(refusal));
+}
+
 /// A reservation and a removal of the same blob may come at the same time. One of them fails, and a
 /// reserved blob is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,6 +250,24 @@ async fn a_tenant_that_fills_the_space_does_not_shut_out_another() {
     home.wait(home.limits.keep);
     keystore.put(&tenant(), blobs[0].clone(), None).await.expect("one of its own goes");
     assert_eq!(keystore.find_missing(&tenant(), &greedy[2..]).await.expect("asked"), greedy[2..3]);
+    assert_eq!(keystore.find_missing(&other_tenant(), &theirs).await.expect("asked"), []);
+}
+
+/// A tenant must not displace the blobs of another that has as many bytes.
+#[tokio::test]
+async fn of_two_tenants_with_equal_bytes_the_one_that_asks_gives() {
+    let mut home = Home::local();
+    let blobs: Vec<_> = (0..4).map(|salt| list(50, salt)).collect();
+    home.limits.unpinned_bytes = 3 * blobs[0].len() as u64;
+    let keystore = home.open().await;
+    let own = keystore.put(&tenant(), blobs[0].clone(), None).await.expect("well formed").digest;
+    let mut theirs = Vec::new();
+    for bytes in &blobs[1..3] {
+        theirs.push(keystore.put(&other_tenant(), bytes.clone(), None).await.expect("well formed").digest);
+    }
+    home.wait(home.limits.keep);
+    keystore.put(&tenant(), blobs[3].clone(), None).await.expect("its own blob goes");
+    assert_eq!(keystore.find_missing(&tenant(), &[own]).await.expect("asked"), [own]);
     assert_eq!(keystore.find_missing(&other_tenant(), &theirs).await.expect("asked"), []);
 }
 
@@ -311,6 +383,29 @@ async fn idle_uploads_make_room_after_ten_minutes() {
     let refused = home.begin(&keystore, &digests[4]).await;
     assert_eq!(refused.expect_err("there is nothing to give up").kind(), "TooManyUploads");
     assert!(keystore.upload(&tenant(), &begun[0].id).await.is_ok());
+}
+
+/// Each tenant has half of the places, and all uploads are idle.
+#[tokio::test]
+async fn a_tenant_with_an_even_share_of_the_places_gives_none_to_another() {
+    let mut home = Home::local();
+    home.limits.uploads_total = 4;
+    let keystore = home.open().await;
+    let digests: Vec<_> = (0..3).map(|salt| Digest::of(&list(5, salt))).collect();
+    let mut ids = Vec::new();
+    for tenant in [tenant(), other_tenant()] {
+        for digest in &digests[..2] {
+            ids.push(keystore.begin_upload(&tenant, &home.request(), digest).await.expect("a place").id);
+            home.wait(Duration::from_secs(1));
+        }
+    }
+    home.wait(Duration::from_secs(600));
+    let again = keystore.begin_upload(&other_tenant(), &home.request(), &digests[2]).await;
+    again.expect("in place of the first of its own");
+    assert_eq!(keystore.upload(&other_tenant(), &ids[2]).await.expect_err("given up").kind(), "UploadNotFound");
+    for id in &ids[..2] {
+        assert!(keystore.upload(&tenant(), id).await.is_ok());
+    }
 }
 
 /// Announced bytes that never arrive do not occupy a tenant's quota for a day either.
