@@ -157,7 +157,7 @@ pub enum Error {
     #[error("the server's storage is full; try again later")]
     StorageFull,
     /// Queries wait too long for connections that serve other queries.
-    #[error("no connection to the database became free in time; try again later")]
+    #[error("the database is busy; try again later")]
     DatabaseBusy,
     /// Too many uploads are open or receiving at the same time, over all tenants or for one tenant.
     #[error("too many {what}: the limit is {limit}; try again later")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cloakwork_storage::{Error, Migration, Schema};
 
-use crate::error::{ApiError, DATABASE_UNAVAILABLE, OVERLOADED, STORAGE_FULL};
+use crate::error::{ApiError, DATABASE_UNAVAILABLE, STORAGE_FULL, database_busy};
 
 /// All tables: those of the server, and the catalogue of the key store.
 pub const SCHEMAS: [Schema; 2] = [SCHEMA, cloakwork_keystore::SCHEMA];
@@ -49,8 +49,7 @@ pub const CATALOGUE_FILE: &str = "keystore.db";
 /// it may contain paths.
 pub fn failed(error: Error) -> ApiError {
     if error == Error::Busy {
-        // The database works: the caller has many calls, or all tenants together have.
-        return OVERLOADED.error(error.to_string()).with("limit", "database_readers").retry_after(RETRY_DELAY);
+        return database_busy();
     }
     tracing::error!(%error, "the database failed");
     match error {
@@ -61,21 +60,20 @@ pub fn failed(error: Error) -> ApiError {
 
 /// The error for a caller whose change the database did not take.
 pub fn unavailable() -> ApiError {
-    DATABASE_UNAVAILABLE.error("the server's database did not answer").retry_after(RETRY_DELAY)
+    DATABASE_UNAVAILABLE.error("the server's database did not answer").retry_after(Duration::from_secs(1))
 }
-
-const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::OVERLOADED;
 
     #[test]
     fn a_wait_for_other_queries_is_no_failure_of_the_database() {
-        let refusal = failed(Error::Busy);
-        assert_eq!(refusal.reason(), OVERLOADED);
-        assert!(refusal.retry_delay().is_some());
-        assert_eq!(ApiError::from(cloakwork_keystore::Error::from(Error::Busy)).reason(), OVERLOADED);
+        for refusal in [failed(Error::Busy), ApiError::from(cloakwork_keystore::Error::from(Error::Busy))] {
+            assert_eq!(refusal.reason(), OVERLOADED);
+            assert!(refusal.message().contains("(database_readers)") && refusal.retry_delay().is_some(), "{refusal}");
+        }
         assert_eq!(failed(Error::Closed).reason(), DATABASE_UNAVAILABLE);
     }
 }

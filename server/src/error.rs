@@ -9,6 +9,7 @@ use std::{borrow::Cow, collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+pub use convert::database_busy;
 pub use reason::*;
 
 /// The `domain` of every `ErrorInfo` that this service sends.

@@ -45,8 +45,8 @@ struct Steps {
     lower: fn(&Program, Goal) -> Lowered,
 }
 
-/// Maximum bytes of all cached programs. A division of integers of 256 bits takes nearly all the
-/// bootstraps that a program may have, and its plan 11 MiB.
+/// Maximum bytes of all cached programs. Programs of as many bootstraps as any program may have
+/// take less than half of the part for hot programs.
 const REMEMBERED_BYTES: usize = 64 << 20;
 /// Maximum number of cached programs, however small.
 const REMEMBERED_MAX: usize = 1024;
@@ -163,26 +163,26 @@ mod tests {
         message.encode_to_vec().into()
     }
 
-    /// A short program that takes many bootstraps: the product of two integers.
-    fn multiplication() -> Bytes {
+    /// A short program that takes many bootstraps: an operation on two integers.
+    fn of_integers(kind: wire::operation::Kind, bits: u32) -> Bytes {
         let input = |name: &str| wire::program::Input {
             name: name.to_owned(),
             r#type: wire::Type::Uint.into(),
-            bits: 64,
+            bits,
             ..Default::default()
         };
         let message = wire::Program {
             parameter_set: "TOY_MESSAGE_2_CARRY_2".to_owned(),
             inputs: vec![input("x"), input("y")],
-            operations: vec![wire::Operation {
-                kind: wire::operation::Kind::Multiply.into(),
-                arguments: vec![0, 1],
-                ..Default::default()
-            }],
+            operations: vec![wire::Operation { kind: kind.into(), arguments: vec![0, 1], ..Default::default() }],
             outputs: vec![2],
             ..Default::default()
         };
         message.encode_to_vec().into()
+    }
+
+    fn multiplication() -> Bytes {
+        of_integers(wire::operation::Kind::Multiply, 64)
     }
 
     #[tokio::test]
@@ -194,6 +194,18 @@ mod tests {
         assert!(Arc::ptr_eq(&first.plan, &again.plan) && !Arc::ptr_eq(&first.plan, &other.plan));
         let refused = programs.get(&Bytes::from_static(b"nonsense"), Goal::Work).await.err().expect("a failure");
         assert!(!refused.retryable && refused.reason == "PROGRAM_INVALID", "{refused:?}");
+    }
+
+    /// A program of nearly as many bootstraps as any program may have. If its plan exceeded the
+    /// part for hot programs, each job would lower it again.
+    #[tokio::test]
+    async fn the_largest_plans_are_cached() {
+        let programs = Programs::default();
+        let division = of_integers(wire::operation::Kind::Divide, 256);
+        let first = programs.get(&division, Goal::Work).await.expect("a program");
+        let again = programs.get(&division, Goal::Work).await.expect("a program");
+        assert!(Arc::ptr_eq(&first.plan, &again.plan));
+        assert!((first.bytes as f64) < HOT_SHARE / 2.0 * REMEMBERED_BYTES as f64, "{} bytes", first.bytes);
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@ pub enum Error {
     #[error("a row is damaged: {0}")]
     Damaged(String),
     /// The caller's queries wait for connections that serve other queries.
-    #[error("no connection to the database became free in time")]
+    #[error("the database is busy")]
     Busy,
     /// The connection is closed, by this process or because its thread ended.
     #[error("the database is closed")]

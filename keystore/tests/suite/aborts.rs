@@ -6,12 +6,12 @@ use bytes::Bytes;
 use cloakwork_keystore::{BlobInfo, Digest, Error, Keystore, TenantId, UploadId, UploadWriter};
 use futures_util::{
     FutureExt as _,
-    future::{join, join_all},
+    future::{Either, join, join_all, select},
 };
 use tokio::time::timeout;
 
 use crate::{
-    home::{DEADLINE, Home, Kind, eventually, other_tenant, read, tenant},
+    home::{DEADLINE, Home, Kind, eventually, other_tenant, read, tasks, tenant},
     objects::list,
 };
 
@@ -371,8 +371,14 @@ async fn an_abort_spares_an_upload_that_becomes_a_result() {
     let mut writer = keystore.append_result(1, &tenant(), &upload.id, 0).await.expect("opened");
     writer.write(bytes.slice(..5000)).await.expect("well formed");
     let owner = tenant();
+    let tasks_before = tasks();
     let mut aborting = pin!(keystore.abort_upload(&owner, &upload.id));
-    timeout(STEP_TIME, &mut aborting).await.expect_err("it waits for its turn");
+    // The abort has found an open upload of a client, and its task waits for the turn.
+    let begins = eventually("the abort begins", || tasks() > tasks_before);
+    match select(&mut aborting, pin!(begins)).await {
+        Either::Left((ended, _)) => panic!("the writer has the turn: {ended:?}"),
+        Either::Right(((), _)) => {}
+    }
     keystore.begin_result(&owner, &digest).await.expect("the one that is open");
     let ended = timeout(DEADLINE, join(writer.pause(), aborting)).await.expect("they end");
     assert_eq!(ended, (Ok(5000), Ok(())));

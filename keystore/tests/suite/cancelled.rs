@@ -11,14 +11,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_keystore::{Digest, Error, Pin};
+use cloakwork_keystore::{BlobInfo, Digest, Error, Keystore, Pin};
 use cloakwork_params::KeyId;
 use cloakwork_storage::Asker;
 use futures_util::{FutureExt as _, future::select};
 use tokio::time::timeout;
 
 use crate::{
-    home::{DAY, DEADLINE, HOUR, Home, eventually, other_tenant, tenant},
+    home::{DAY, DEADLINE, HOUR, Home, eventually, other_tenant, tasks, tenant},
     objects::{bootstrap_key, key_switch_key, list, toy},
 };
 
@@ -96,10 +96,6 @@ async fn at_each_poll<S, T>(
     outputs
 }
 
-fn tasks() -> usize {
-    tokio::runtime::Handle::current().metrics().num_alive_tasks()
-}
-
 /// Waits until all bytes of the home have rows, and all rows have bytes.
 async fn settles(home: &Home, when: &str) {
     let begun = Instant::now();
@@ -161,13 +157,14 @@ fn all_succeeded<T: Debug>(outputs: Vec<Result<T, Error>>) {
     }
 }
 
+async fn puts_at_each_poll(home: &Home, keystore: &Keystore) -> Vec<Result<BlobInfo, Error>> {
+    let put = async |bytes: Bytes| keystore.put(&tenant(), bytes, None).await;
+    at_each_poll(home, async |number| list(5, number), put).await
+}
+
 async fn a_cancelled_put_leaves_nothing_uncounted(home: Home) {
     let keystore = home.open().await;
-    let outputs = at_each_poll(
-        &home,
-        async |number| list(5, number),
-        async |bytes: Bytes| keystore.put(&tenant(), bytes, None).await,
-    );
+    let outputs = puts_at_each_poll(&home, &keystore);
     all_succeeded(outputs.await);
     assert!(home.staged_files().is_empty());
 }
@@ -182,11 +179,7 @@ fn make_each_blob_evict_another(home: &mut Home) {
 async fn a_cancelled_put_removes_what_it_evicted(mut home: Home) {
     make_each_blob_evict_another(&mut home);
     let keystore = home.open().await;
-    let outputs = at_each_poll(
-        &home,
-        async |number| list(5, number),
-        async |bytes: Bytes| keystore.put(&tenant(), bytes, None).await,
-    );
+    let outputs = puts_at_each_poll(&home, &keystore);
     all_succeeded(outputs.await);
     assert_eq!(home.blob_files().len(), 1);
     assert!(home.staged_files().is_empty());
@@ -195,11 +188,7 @@ async fn a_cancelled_put_removes_what_it_evicted(mut home: Home) {
 async fn a_cancelled_put_that_is_refused_leaves_nothing(mut home: Home) {
     home.limits.tenant_bytes = 1;
     let keystore = home.open().await;
-    let outputs = at_each_poll(
-        &home,
-        async |number| list(5, number),
-        async |bytes: Bytes| keystore.put(&tenant(), bytes, None).await,
-    );
+    let outputs = puts_at_each_poll(&home, &keystore);
     for output in outputs.await {
         let got = list(5, 0).len() as u64;
         assert_eq!(output, Err(Error::QuotaExceeded { what: "bytes of the tenant", limit: 1, got }));

@@ -330,6 +330,11 @@ pub(crate) async fn eventually(what: &str, done: impl Fn() -> bool) {
     }
 }
 
+/// Number of tasks of this test that have not ended.
+pub(crate) fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
 fn files_below(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {

@@ -74,18 +74,21 @@ impl Fixture {
 
     /// Replaces the dispatcher by an actor that the test drives step by step.
     pub(super) async fn actor(&mut self) -> actor::Actor {
+        self.restored().await.1
+    }
+
+    /// Replaces the dispatcher by an actor, and returns the sender of the actor's commands.
+    async fn restored(&mut self) -> (mpsc::Sender<Command>, actor::Actor) {
         self.stop().await;
-        let (_, commands) = mpsc::channel(1);
-        actor::Actor::restore(parts(&self.store, &self.keystore, &self.time), commands).await.unwrap().0
+        let (commands, received) = mpsc::channel(COMMANDS_MAX);
+        let parts = parts(&self.store, &self.keystore, &self.time);
+        (commands, actor::Actor::restore(parts, received).await.unwrap().0)
     }
 
     /// Replaces the dispatcher by an actor that has a worker. Returns the sender of the actor's
     /// commands, and the number of the worker's stream.
     async fn actor_with_worker(&mut self) -> (mpsc::Sender<Command>, actor::Actor, u64) {
-        self.stop().await;
-        let (commands, received) = mpsc::channel(COMMANDS_MAX);
-        let parts = parts(&self.store, &self.keystore, &self.time);
-        let mut actor = actor::Actor::restore(parts, received).await.unwrap().0;
+        let (commands, mut actor) = self.restored().await;
         let (wishes, stream) = actor.workers.attach(report(WORKER)).unwrap();
         self.wishes = wishes;
         actor.step(Event::Reported { worker: WORKER, report: report(WORKER).report.clone() });

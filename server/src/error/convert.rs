@@ -26,7 +26,8 @@ impl From<Error> for ApiError {
             Error::SecretKeyRejected => SECRET_KEY_REJECTED,
             Error::CiphertextSpaceFull { .. } | Error::StorageFull => STORAGE_FULL,
             Error::StorageFailed { .. } => STORAGE_FAILED,
-            Error::DatabaseBusy | Error::TooManyUploads { .. } => OVERLOADED,
+            Error::DatabaseBusy => return database_busy(),
+            Error::TooManyUploads { .. } => OVERLOADED,
             Error::UploadNotFound { .. } => UPLOAD_NOT_FOUND,
             Error::UploadOffsetMismatch { .. } | Error::UploadTakenOver => UPLOAD_OFFSET_MISMATCH,
             Error::WeakSetRefused { .. } => WEAK_SET_REFUSED,
@@ -44,6 +45,16 @@ impl From<Error> for ApiError {
             _ => answer,
         }
     }
+}
+
+/// The error for a caller whose queries wait too long. The database works: this caller has many
+/// calls, or all tenants together have.
+pub fn database_busy() -> ApiError {
+    const LIMIT: &str = "database_readers";
+    OVERLOADED
+        .error(format!("no connection to the database became free in time ({LIMIT})"))
+        .with("limit", LIMIT)
+        .retry_after(RETRY_DELAY)
 }
 
 /// Retry delay after an error caused by a lack of space or by failed storage.

@@ -11,6 +11,7 @@ mod flow;
 mod full_disk;
 mod gpu;
 mod integers;
+mod liar;
 mod logs;
 mod metrics;
 mod modes;
