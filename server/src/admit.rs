@@ -240,27 +240,4 @@ fn span(field: &'static str, given: Option<prost_types::Duration>, default: u64,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn priorities_go_from_minus_ten_to_ten() {
-        for given in -10..=10 {
-            assert_eq!(priority(given).map(i32::from).ok(), Some(given));
-        }
-        for given in [-11, 11, i32::MIN, i32::MAX, 256] {
-            assert_eq!(priority(given).expect_err("out of range").reason(), INVALID_ARGUMENT);
-        }
-    }
-
-    #[test]
-    fn a_duration_has_a_default_and_a_maximum() {
-        let span = |seconds, nanos| span("time_limit", Some(prost_types::Duration { seconds, nanos }), 60, 3600);
-        assert_eq!(super::span("time_limit", None, 60, 3600).ok(), Some(60_000_000));
-        assert_eq!(span(1, 2_000).ok(), Some(1_000_002));
-        assert_eq!(span(0, 0).ok(), Some(0));
-        assert_eq!(span(i64::MAX, 0).ok(), Some(3_600_000_000));
-        assert_eq!(span(-1, 0).expect_err("negative").reason(), INVALID_ARGUMENT);
-        assert_eq!(super::span("time_limit", None, u64::MAX, u64::MAX).ok(), Some(i64::MAX));
-    }
-}
+mod tests;

@@ -37,6 +37,8 @@ pub mod store;
 pub mod sweep;
 pub mod tasks;
 pub mod tenant;
+#[cfg(test)]
+mod test_objects;
 pub mod tls;
 
 pub use run::{RunError, Server, run};

@@ -14,6 +14,7 @@ Rows are matched by their position in the reports, so both versions must measure
 
 import argparse
 import json
+import math
 import pathlib
 import statistics
 import subprocess
@@ -59,9 +60,16 @@ def main():
         if len(figures["this"]) != len(figures["other"]):
             raise SystemExit("the two versions measure different rows")
         for at, (name, this) in enumerate(figures["this"]):
-            ratios.setdefault((at, name), []).append(this / figures["other"][at][1])
+            ratios.setdefault((at, name), []).append(ratio(this, figures["other"][at][1]))
         print(f"round {number + 1} of {given.rounds}", flush=True)
         show(ratios)
+
+
+def ratio(this, other):
+    """One figure over another. A stage may take no measurable time, so that its figure is zero."""
+    if this == other:
+        return 1.0
+    return this / other if other else math.inf
 
 
 def run(tree, benchmark, options):

@@ -148,6 +148,26 @@ async fn an_upload_without_a_writer_expires() {
     assert_eq!(keystore.upload(&tenant(), &id).await, Err(Error::UploadNotFound { id }));
 }
 
+/// The expiry of a complete upload counts from its end: a client that lost the answer may ask for
+/// that long, however slow its upload was.
+#[tokio::test]
+async fn a_complete_upload_expires_after_its_end() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = list(50, 1);
+    let id = home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened").id;
+    let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
+    writer.write(bytes.clone()).await.expect("well formed");
+    home.wait(home.limits.upload_expiry / 2);
+    writer.finish().await.expect("well formed");
+    home.wait(home.limits.upload_expiry - Duration::from_secs(1));
+    assert_eq!(keystore.sweep().await.expect("swept").uploads, 0);
+    assert_eq!(keystore.upload(&tenant(), &id).await.expect("known").committed_bytes, bytes.len() as u64);
+    home.wait(Duration::from_secs(1));
+    assert_eq!(keystore.sweep().await.expect("swept").uploads, 1);
+    assert_eq!(keystore.upload(&tenant(), &id).await, Err(Error::UploadNotFound { id }));
+}
+
 /// The client begins its upload again after the sweep has found it, and before the sweep writes.
 #[tokio::test]
 async fn a_sweep_spares_an_expired_upload_that_begins_again() {

@@ -274,6 +274,10 @@ fn vector_conforms(index: usize, declared: &ckks::Input, info: &BlobInfo) -> Res
 
 #[cfg(test)]
 mod tests {
+    use cloakwork_circuit::{RowType, Type};
+    use cloakwork_keystore::Digest;
+    use cloakwork_params::{AnySet, ckks::CKKS_SETS};
+
     use super::*;
 
     #[test]
@@ -282,8 +286,55 @@ mod tests {
         let inline = JobInput { source: Some(Source::Inline(Bytes::from_static(&[7; 1000]))) };
         assert_eq!(decoded_bytes(&[]), 0);
         let empty = decoded_bytes(&[JobInput::default()]);
-        assert!(empty >= (size_of::<JobInput>() + size_of::<Content>() + size_of::<Found>()) as u64);
+        let least = (size_of::<JobInput>() + size_of::<Content>() + size_of::<Found>()) as u64;
+        assert!((least..3 * least).contains(&empty), "{empty} and {least}");
         assert_eq!(decoded_bytes(&[inline]), empty, "the bytes of a list count when they are copied");
         assert_eq!(decoded_bytes(&[named("name"), named("")]), 2 * empty + 2 * 4);
+    }
+
+    fn info(kind: ObjectKind) -> BlobInfo {
+        BlobInfo {
+            digest: Digest { blake3: [0; 32], size_bytes: 0 },
+            kind,
+            set: AnySet::Ckks(&CKKS_SETS[0]),
+            key_id: KeyId([7; 16]),
+            dimensions: [0; 8],
+            count: 1,
+            degree_max: 3,
+            noise_level_max: 1,
+            created_micros: 0,
+        }
+    }
+
+    #[test]
+    fn blocks_must_keep_the_degree_and_the_noise_level_that_the_program_declares() {
+        let declared = |degree_max, noise_level_max, is_fresh| Input {
+            name: "x".to_owned(),
+            row: RowType { ty: Type::Block, length: None },
+            degree_max,
+            noise_level_max,
+            is_fresh,
+        };
+        let conforms = |declared, kind| blocks_conform(0, &declared, &info(kind)).is_ok();
+        assert!(conforms(declared(3, 1, false), ObjectKind::LweList));
+        assert!(!conforms(declared(2, 1, false), ObjectKind::LweList));
+        assert!(!conforms(declared(3, 0, false), ObjectKind::LweList));
+        assert!(!conforms(declared(3, 1, true), ObjectKind::LweList));
+        assert!(conforms(declared(3, 1, true), ObjectKind::CompactList));
+        assert!(!conforms(declared(3, 1, false), ObjectKind::SeededCkksCiphertext));
+    }
+
+    #[test]
+    fn a_vector_must_have_the_declared_shape() {
+        let shape = CiphertextShape { level: 1, slots_log2: 3, scale: 1e9 };
+        let vector = ckks::Vector { slots_log2: 3, level: 1, scale: 1e9 };
+        let declared = |vector| ckks::Input { name: "x".to_owned(), vector };
+        let dimensions = shape.to_dimensions(&CKKS_SETS[0]).expect("a shape of the set");
+        let conforms =
+            |kind, vector| vector_conforms(0, &declared(vector), &BlobInfo { dimensions, ..info(kind) }).is_ok();
+        assert!(conforms(ObjectKind::CkksCiphertext, vector));
+        assert!(conforms(ObjectKind::SeededCkksCiphertext, vector));
+        assert!(!conforms(ObjectKind::SeededCkksSwitchKey, vector));
+        assert!(!conforms(ObjectKind::CkksCiphertext, ckks::Vector { slots_log2: 4, ..vector }));
     }
 }

@@ -1,9 +1,7 @@
-use std::{io::Write as _, path::Path};
+use std::path::Path;
 
-use bytes::Bytes;
 use cloakwork_clock::Clock;
 use cloakwork_keystore::{Digest, KeyState, Options, StoreOptions};
-use cloakwork_params::{EnvelopeWriter, Header, Layout, ObjectKind, Seed, table};
 use cloakwork_storage::{Database, Survival};
 
 use super::*;
@@ -12,25 +10,8 @@ use crate::{
     database::SCHEMAS,
     limits::Limits,
     store::{Write, tests::new_job},
+    test_objects::{KEY, key_part},
 };
-
-const KEY: KeyId = KeyId([7; 16]);
-
-/// A key part of arbitrary words.
-pub(crate) fn part() -> Bytes {
-    let set = table::by_name("TOY_MESSAGE_2_CARRY_2").unwrap();
-    let kind = ObjectKind::SeededKeySwitchKey;
-    let layout = Layout::of(kind, set, &[0; 8]).unwrap();
-    let mut dimensions = [0; 8];
-    for (value, (_, wanted)) in dimensions.iter_mut().zip(&layout.dimensions) {
-        *value = u32::try_from(*wanted).unwrap();
-    }
-    let seed = Some(Seed { key: 1, block: 0, byte: 0 });
-    let header = Header { kind, set: set.id, key_id: KEY, dimensions, seed, payload_len: layout.payload_len };
-    let mut out = EnvelopeWriter::new(Vec::new(), &header).unwrap();
-    out.write_all(&vec![0; usize::try_from(layout.payload_len).unwrap()]).unwrap();
-    out.finish().unwrap().into()
-}
 
 /// An empty key store below `root`.
 pub(crate) async fn keystore(root: &Path, clock: Clock, database: &Database) -> Keystore {
@@ -61,7 +42,7 @@ impl Fixture {
         let keystore = keystore(root, Clock::system(), &database).await;
         let store = Store::new(database);
         let tenant = TenantId::new("a").unwrap();
-        let bytes = part();
+        let bytes = key_part();
         keystore.put(&tenant, bytes.clone(), None).await.unwrap();
         keystore.register_key(&tenant, &[1; 16], &[Digest::of(&bytes)]).await.unwrap();
         Self { store, keystore, uses: KeyUses::default(), tenant, _directory: directory }

@@ -10,6 +10,7 @@ use crate::{
     jobs::{Content, End},
     keys,
     store::{Ended, Write, tests::job},
+    test_objects::key_part,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -44,7 +45,7 @@ async fn a_start_releases_unneeded_pins_and_keeps_outputs() {
     let keystore = keys::tests::keystore(directory.path(), clock.clone(), &database).await;
     let (keys, limits) = (KeyUses::default(), Arc::default());
     let sweeper = Sweeper { store, keystore: keystore.clone(), keys, clock, limits };
-    let (tenant, bytes) = (TenantId::new("a").unwrap(), keys::tests::part());
+    let (tenant, bytes) = (TenantId::new("a").unwrap(), key_part());
     let digest = Digest::of(&bytes);
     let inputs = |number| id::to_bytes(JobId(number));
     let outputs = |number| id::output_holder(JobId(number));

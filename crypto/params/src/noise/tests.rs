@@ -1,6 +1,7 @@
 //! Tests of the formula against the published failure probabilities, and against sums done by hand.
 
 use super::gadget::{balanced_digit_squares, digit_square};
+use super::modulus_switch::SwitchError;
 use super::*;
 use crate::set::{CompressionSet, Decomposition, Encoding, ModulusSwitch, SetId, Standing};
 use crate::table::{COMPRESSION_SETS, Companion, SETS, by_name, companion_of, find, input_noise_halves};
@@ -142,6 +143,23 @@ fn the_saddle_point_agrees_with_an_inversion() {
     let mut budget = published_key_switch(set, NoiseBudget::of(set));
     budget.bootstrap.transform = (2.0 * (48.17_f64 - 64.0)).exp2();
     assert!((budget.failure_log2(set) - -131.0739).abs() < 0.002, "{}", budget.failure_log2(set));
+}
+
+/// The error of one term is uniform on [-1, 1]. Its cumulant generating function is ln(sinh(z)/z),
+/// which the code replaces by a series for z below 0.05.
+#[test]
+fn cumulants_of_a_uniform_error_are_those_of_the_closed_form() {
+    let uniform = SwitchError { terms: 1.0, active: 1.0, half_width: 1.0 };
+    for z in [0.03, 0.049, 0.051, 0.3, 2.0_f64] {
+        let got = uniform.cumulants(z);
+        for (got, wanted) in [
+            (got.value, (z.sinh() / z).ln()),
+            (got.slope, 1.0 / z.tanh() - 1.0 / z),
+            (got.curvature, 1.0 / (z * z) - 1.0 / (z.sinh() * z.sinh())),
+        ] {
+            assert!((got / wanted - 1.0).abs() < 1e-9, "{z}: {got} is not {wanted}");
+        }
+    }
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! Calls of workers, made within this process, on real stores.
 
-use std::{io::Write as _, time::Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, KeyState, Reservation, TenantId};
-use cloakwork_params::{
-    AnySet, CiphertextInfo, EnvelopeWriter, Header, KeyId, Layout, ObjectKind, ParameterSet, table,
-};
+use cloakwork_params::AnySet;
 use cloakwork_proto::v1::{
     self, commit_header::Outcome, commit_result_request::Part, worker_service_client::WorkerServiceClient,
     worker_service_server::WorkerServiceServer,
@@ -34,12 +32,11 @@ use crate::{
     programs::Compiler,
     quota::Quota,
     store::{Store, tests::new_job},
+    test_objects::{self, KEY, set},
 };
 
 const TENANT: &str = "tenant";
 const WORKER: WorkerId = WorkerId(1);
-/// Key of the jobs, and of the part that other tests make.
-const KEY: KeyId = KeyId([7; 16]);
 const ROWS: u32 = 3;
 /// Timeout for steps that need almost no time. Shorter than the time for which the server waits for
 /// the bytes of a result.
@@ -48,10 +45,6 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limits under which every output becomes a blob.
 fn without_inline_outputs() -> Limits {
     Limits { inline_bytes: 0, ..Limits::default() }
-}
-
-fn set() -> &'static ParameterSet {
-    table::by_name("TOY_MESSAGE_2_CARRY_2").unwrap()
 }
 
 fn tenant() -> TenantId {
@@ -77,22 +70,9 @@ fn program() -> Bytes {
     program.encode_to_vec().into()
 }
 
-/// A list of the size that the program returns, with arbitrary words.
+/// A list of the size that the program returns.
 fn list(salt: u8) -> Bytes {
-    let layout = Layout::of(ObjectKind::LweList, set(), &[ROWS, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-    let mut dimensions = [0; 8];
-    for (value, (_, wanted)) in dimensions.iter_mut().zip(&layout.dimensions) {
-        *value = u32::try_from(*wanted).unwrap();
-    }
-    let (kind, payload_len) = (ObjectKind::LweList, layout.payload_len);
-    let header = Header { kind, set: set().id, key_id: KEY, dimensions, seed: None, payload_len };
-    let mut payload = vec![salt; usize::try_from(payload_len).unwrap()];
-    for entry in payload.chunks_exact_mut(8).take(ROWS as usize) {
-        entry.copy_from_slice(&CiphertextInfo { degree: 3, noise_level: 1 }.to_bytes());
-    }
-    let mut out = EnvelopeWriter::new(Vec::new(), &header).unwrap();
-    out.write_all(&payload).unwrap();
-    out.finish().unwrap().into()
+    test_objects::list(ROWS, salt)
 }
 
 fn proto_digest(bytes: &Bytes) -> v1::Digest {
@@ -239,7 +219,7 @@ impl Fixture {
 
     /// Stores a key part, and registers a key of it.
     async fn register(&self) -> Digest {
-        let part = keys::tests::part();
+        let part = test_objects::key_part();
         let digest = Digest::of(&part);
         self.workers.keystore.put(&tenant(), part, None).await.unwrap();
         self.workers.keystore.register_key(&tenant(), &[1; 16], &[digest]).await.unwrap();
