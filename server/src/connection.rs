@@ -175,7 +175,7 @@ async fn receive<H, F>(
     let whole = async move {
         // The pause comes before the handshake, which costs more than any other act of an
         // unauthenticated caller.
-        if let Some(end) = own.pause_end() {
+        while let Some(end) = own.pause_end() {
             sleep_until(end.into()).await;
         }
         match timeout(limits.header_timeout, handshake(stream, tls)).await {

@@ -34,6 +34,10 @@ const CHARGE_STEP_BYTES: u64 = 16 << 10;
 /// shares an address with a flood.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
+/// Pause of unauthenticated connections while closing connections still hold the memory that the
+/// others would take. A connection closes within milliseconds.
+const CLOSING_PAUSE: Duration = Duration::from_millis(2);
+
 /// The connections of a port.
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -51,6 +55,11 @@ struct State {
     unauthenticated: BTreeMap<u64, Unauthenticated>,
     /// The sum of the charges of `unauthenticated`.
     charged_bytes: u64,
+    /// The charges of connections that were chosen to close and have not ended. Their memory is not
+    /// free yet.
+    closing: HashMap<u64, u64>,
+    /// The sum of `closing`.
+    closing_bytes: u64,
     tenants: HashMap<Tenant, usize>,
     /// Number of open connections by address. Tenants' connections are included.
     addresses: HashMap<AddressBlock, usize>,
@@ -134,6 +143,12 @@ impl Slots {
         }
     }
 
+    /// Whether closing connections hold memory without which the others would exceed the limit.
+    fn waits_for_closing(&self) -> bool {
+        let state = self.state();
+        state.closing_bytes > 0 && state.charged_bytes + state.closing_bytes > self.unauthenticated_bytes
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -153,8 +168,15 @@ impl State {
 
     fn close(&mut self, number: u64) {
         if let Some(removed) = self.remove(number) {
+            self.closing.insert(number, removed.charged_bytes);
+            self.closing_bytes += removed.charged_bytes;
             removed.close.cancel();
         }
+    }
+
+    fn end(&mut self, number: u64) {
+        self.remove(number);
+        self.closing_bytes -= self.closing.remove(&number).unwrap_or_default();
     }
 
     fn close_oldest(&mut self, why: &str) {
@@ -262,11 +284,15 @@ impl Slot {
 
     /// The end of the current pause, or `None` if reading is allowed.
     pub(super) fn pause_end(&self) -> Option<Instant> {
-        let mut paused_until = self.paused_until();
-        if paused_until.is_some_and(|end| end <= Instant::now()) {
-            *paused_until = None;
-        }
-        *paused_until
+        let own = {
+            let mut paused_until = self.paused_until();
+            if paused_until.is_some_and(|end| end <= Instant::now()) {
+                *paused_until = None;
+            }
+            *paused_until
+        };
+        let waits = own.is_none() && !self.is_proxy() && self.slots.waits_for_closing();
+        if waits { Some(Instant::now() + CLOSING_PAUSE) } else { own }
     }
 
     fn paused_until(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -333,7 +359,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let mut state = self.slots.state();
-        state.remove(self.number);
+        state.end(self.number);
         if let Some(tenant) = owner {
             release(&mut state.tenants, &tenant);
         }

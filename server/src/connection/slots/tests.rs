@@ -211,3 +211,20 @@ async fn the_only_connection_is_not_closed_for_its_own_charge() {
     slot.authenticate(&tenants()[0]);
     assert!(slot.is_authenticated());
 }
+
+/// The bound holds for all memory that is not free yet. A flood would otherwise exceed the bound
+/// while the tasks of its closed connections wait for a core.
+#[tokio::test]
+async fn connections_pause_while_closing_ones_hold_the_memory() {
+    let slots = Slots::new(&ConnectionLimits { unauthenticated_bytes: 3 * CONNECTION_BYTES, ..LIMITS });
+    let [first, second] = [take(&slots).await, take(&slots).await];
+    let call = second.open_call(2 * CONNECTION_BYTES);
+    assert!(closes(&first) && second.pause_end().is_some());
+    let proxy = slots.take_for_proxy(slots.free().await);
+    assert!(proxy.pause_end().is_none());
+    drop(first);
+    assert!(second.pause_end().is_none(), "the memory is free");
+    drop((call, second));
+    let state = slots.state();
+    assert_eq!((state.closing_bytes, state.charged_bytes), (0, 0));
+}
