@@ -38,6 +38,8 @@ pub mod sweep;
 pub mod tasks;
 pub mod tenant;
 #[cfg(test)]
+mod test_backend;
+#[cfg(test)]
 mod test_objects;
 pub mod tls;
 

@@ -279,6 +279,7 @@ mod tests {
     use cloakwork_params::{AnySet, ckks::CKKS_SETS};
 
     use super::*;
+    use crate::test_objects::KEY;
 
     #[test]
     fn an_input_counts_with_all_its_values_in_memory() {
@@ -297,7 +298,7 @@ mod tests {
             digest: Digest { blake3: [0; 32], size_bytes: 0 },
             kind,
             set: AnySet::Ckks(&CKKS_SETS[0]),
-            key_id: KeyId([7; 16]),
+            key_id: KEY,
             dimensions: [0; 8],
             count: 1,
             degree_max: 3,

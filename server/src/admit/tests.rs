@@ -1,21 +1,18 @@
-use cloakwork_clock::ManualClock;
 use cloakwork_keystore::TenantId;
 use cloakwork_proto::v1::{JobInput, JobState, LatencyRecord, job_input::Source};
 use cloakwork_scheduler::JobId;
-use cloakwork_storage::{Database, Survival};
+use cloakwork_storage::Survival;
 use prost::Message as _;
 
 use super::*;
 use crate::{
     auth::{Principal, Scopes},
-    database::SCHEMAS,
-    dispatch::Parts,
     error::QUOTA_EXCEEDED,
     jobs::End,
-    keys,
-    metrics::Telemetry,
+    resource::{JobName, OutputName},
     store::{Ended, Write, tests::new_job},
     tenant::Tenant,
+    test_backend::TestBackend,
     test_objects::{KEY, key_parts, list, set},
 };
 
@@ -31,27 +28,13 @@ struct Fixture {
 
 impl Fixture {
     async fn new(limits: Limits) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await.unwrap();
-        let store = Store::new(database.clone());
-        let clock = ManualClock::at(1_700_000_000_000_000).clock();
-        let keystore = keys::tests::keystore(directory.path(), clock.clone(), &database).await;
+        let TestBackend { directory, time, limits, store, keystore, dispatcher, .. } = TestBackend::start(limits).await;
         let parts = key_parts();
         for part in &parts {
             keystore.put(&tenant(), part.clone(), None).await.unwrap();
         }
         let digests: Vec<Digest> = parts.iter().map(|part| Digest::of(part)).collect();
         keystore.register_key(&tenant(), &[1; 16], &digests).await.unwrap();
-        let limits = Arc::new(limits);
-        let parts = Parts {
-            store: store.clone(),
-            keystore: keystore.clone(),
-            clock: clock.clone(),
-            limits: limits.clone(),
-            telemetry: Arc::new(Telemetry::new().unwrap()),
-        };
-        let (dispatcher, running) = Dispatcher::start(parts).await.unwrap();
-        tokio::spawn(running);
         let admission = Admission {
             quota: Quota::new(store.clone(), limits.tenant_inline_bytes),
             store,
@@ -60,7 +43,7 @@ impl Fixture {
             compiler: Compiler::new(&limits),
             keys: KeyUses::default(),
             memory: InputMemory::new(&limits),
-            clock,
+            clock: time.clock(),
             limits,
             allow_weak_sets: true,
         };
@@ -93,9 +76,9 @@ impl Fixture {
         };
         let writes = [Write::Submitted(job), Write::Ended(Ended { job: id, end: Arc::new(end) })];
         self.admission.store.apply(Survival::Crash, &writes).await.unwrap();
-        let job = uuid::Uuid::from_u128(number.into());
-        let name = |index| format!("tenants/{TENANT}/jobs/{job}/outputs/{index}");
-        (0..outputs.len()).map(|index| JobInput { source: Some(Source::Name(name(index))) }).collect()
+        let job = JobName { tenant: Tenant::new(TENANT).unwrap(), job: uuid::Uuid::from_u128(number.into()) };
+        let name = |index| OutputName { job: job.clone(), index }.to_string();
+        (0..).take(outputs.len()).map(|index| JobInput { source: Some(Source::Name(name(index))) }).collect()
     }
 }
 
@@ -130,7 +113,7 @@ fn inline(list: &Bytes) -> JobInput {
 fn spec(inputs: impl Into<Vec<JobInput>>) -> v1::JobSpec {
     v1::JobSpec {
         program: Some(job_spec::Program::ProgramInline(sum())),
-        key: format!("tenants/{TENANT}/keys/{}", KEY),
+        key: KeyName { tenant: Tenant::new(TENANT).unwrap(), key_id: KEY.0 }.to_string(),
         inputs: inputs.into(),
         ..Default::default()
     }

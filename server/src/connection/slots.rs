@@ -45,6 +45,10 @@ pub(super) struct Slots {
     tenant_connections: usize,
     address_connections: usize,
     unauthenticated_bytes: u64,
+    /// The charges of connections that were chosen to close and have not ended. Their memory is not
+    /// free yet. Changed under the lock of `state`. Read without the lock, because each read of an
+    /// unauthenticated connection asks for it.
+    closing_bytes: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -55,11 +59,6 @@ struct State {
     unauthenticated: BTreeMap<u64, Unauthenticated>,
     /// The sum of the charges of `unauthenticated`.
     charged_bytes: u64,
-    /// The charges of connections that were chosen to close and have not ended. Their memory is not
-    /// free yet.
-    closing: HashMap<u64, u64>,
-    /// The sum of `closing`.
-    closing_bytes: u64,
     tenants: HashMap<Tenant, usize>,
     /// Number of open connections by address. Tenants' connections are included.
     addresses: HashMap<AddressBlock, usize>,
@@ -80,6 +79,7 @@ impl Slots {
             tenant_connections: limits.tenant_connections,
             address_connections: limits.address_connections,
             unauthenticated_bytes: limits.unauthenticated_bytes,
+            closing_bytes: AtomicU64::new(0),
             state: Mutex::default(),
         })
     }
@@ -88,7 +88,7 @@ impl Slots {
     /// connection that waits for a slot.
     pub(super) fn make_room(&self) {
         if self.free.available_permits() == 0 {
-            self.state().close_oldest("all connections are taken (connections)");
+            self.close_oldest(&mut self.state(), "all connections are taken (connections)");
         }
     }
 
@@ -102,7 +102,7 @@ impl Slots {
     pub(super) fn take(self: &Arc<Self>, permit: OwnedSemaphorePermit, address: AddressBlock) -> Option<Slot> {
         let mut state = self.state();
         let connections = state.addresses.get(&address).copied().unwrap_or_default();
-        if connections >= self.address_connections && !state.close_oldest_of(address) {
+        if connections >= self.address_connections && !self.close_oldest_of(&mut state, address) {
             return None;
         }
         *state.addresses.entry(address).or_default() += 1;
@@ -139,14 +139,37 @@ impl Slots {
     /// The newest connection is never closed.
     fn shed(&self, state: &mut State) {
         while state.charged_bytes > self.unauthenticated_bytes && state.unauthenticated.len() > 1 {
-            state.close_oldest("unauthenticated connections take too much memory (unauthenticated_bytes)");
+            self.close_oldest(state, "unauthenticated connections take too much memory (unauthenticated_bytes)");
         }
     }
 
-    /// Whether closing connections hold memory without which the others would exceed the limit.
+    fn close_oldest(&self, state: &mut State, why: &str) {
+        let Some((&number, _)) = state.unauthenticated.first_key_value() else { return };
+        self.close(state, number);
+        tracing::warn!(why, "closed the oldest unauthenticated connection");
+    }
+
+    /// Closes the oldest unauthenticated connection of an address. Returns whether there was a
+    /// connection to close.
+    fn close_oldest_of(&self, state: &mut State, address: AddressBlock) -> bool {
+        let Some((&number, _)) = state.unauthenticated.iter().find(|(_, other)| other.address == address) else {
+            return false;
+        };
+        self.close(state, number);
+        true
+    }
+
+    fn close(&self, state: &mut State, number: u64) {
+        if let Some(removed) = state.remove(number) {
+            self.closing_bytes.fetch_add(removed.charged_bytes, Relaxed);
+            removed.close.cancel();
+        }
+    }
+
+    /// Whether the charges exceed the limit together with those of closing connections.
     fn waits_for_closing(&self) -> bool {
-        let state = self.state();
-        state.closing_bytes > 0 && state.charged_bytes + state.closing_bytes > self.unauthenticated_bytes
+        let closing_bytes = self.closing_bytes.load(Relaxed);
+        closing_bytes > 0 && self.state().charged_bytes + closing_bytes > self.unauthenticated_bytes
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -164,35 +187,6 @@ impl State {
         let removed = self.unauthenticated.remove(&number)?;
         self.charged_bytes -= removed.charged_bytes;
         Some(removed)
-    }
-
-    fn close(&mut self, number: u64) {
-        if let Some(removed) = self.remove(number) {
-            self.closing.insert(number, removed.charged_bytes);
-            self.closing_bytes += removed.charged_bytes;
-            removed.close.cancel();
-        }
-    }
-
-    fn end(&mut self, number: u64) {
-        self.remove(number);
-        self.closing_bytes -= self.closing.remove(&number).unwrap_or_default();
-    }
-
-    fn close_oldest(&mut self, why: &str) {
-        let Some((&number, _)) = self.unauthenticated.first_key_value() else { return };
-        self.close(number);
-        tracing::warn!(why, "closed the oldest unauthenticated connection");
-    }
-
-    /// Closes the oldest unauthenticated connection of an address. Returns whether there was a
-    /// connection to close.
-    fn close_oldest_of(&mut self, address: AddressBlock) -> bool {
-        let Some((&number, _)) = self.unauthenticated.iter().find(|(_, other)| other.address == address) else {
-            return false;
-        };
-        self.close(number);
-        true
     }
 }
 
@@ -284,15 +278,14 @@ impl Slot {
 
     /// The end of the current pause, or `None` if reading is allowed.
     pub(super) fn pause_end(&self) -> Option<Instant> {
-        let own = {
-            let mut paused_until = self.paused_until();
-            if paused_until.is_some_and(|end| end <= Instant::now()) {
-                *paused_until = None;
-            }
-            *paused_until
-        };
-        let waits = own.is_none() && !self.is_proxy() && self.slots.waits_for_closing();
-        if waits { Some(Instant::now() + CLOSING_PAUSE) } else { own }
+        let mut paused_until = self.paused_until();
+        if paused_until.is_some_and(|end| end <= Instant::now()) {
+            *paused_until = None;
+        }
+        if paused_until.is_none() && !self.is_proxy() && self.slots.waits_for_closing() {
+            return Some(Instant::now() + CLOSING_PAUSE);
+        }
+        *paused_until
     }
 
     fn paused_until(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -359,7 +352,11 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let mut state = self.slots.state();
-        state.end(self.number);
+        state.remove(self.number);
+        if self.close.is_cancelled() {
+            // The charge of a closing connection no longer changes.
+            self.slots.closing_bytes.fetch_sub(self.charged_bytes.load(Relaxed), Relaxed);
+        }
         if let Some(tenant) = owner {
             release(&mut state.tenants, &tenant);
         }

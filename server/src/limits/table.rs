@@ -45,7 +45,7 @@ limits! {
         "Number of connections that each tenant keeps when all `connections` are taken. Further connections of the tenant count as unauthenticated",
         "A quarter of `connections`. Set a larger value if more workers than this share one tenant's token, or use certificates, which count as one tenant";
     unauthenticated_bytes = 128 * MIB, bytes 32 * MIB => 1024 * GIB,
-        "Maximum memory of all unauthenticated connections and their calls together. Beyond it, the oldest of these connections closes",
+        "Maximum memory of all unauthenticated connections and their calls together. Beyond it, the oldest of these connections closes, and the others wait until its memory is free",
         "Twice the memory of `connections` idle connections, and a small part of any server's memory";
     connection_streams = 256, count 1 => 65_536,
         "Maximum number of concurrent calls (HTTP/2 streams) on one connection",

@@ -8,7 +8,7 @@ use std::{
 };
 
 use cloakwork_tests_attack::{Connection, FrameKind, HeaderBlock, flags};
-use cloakwork_tests_service::{Server, Setup, dev_certificates};
+use cloakwork_tests_service::{Server, Setup, dev_certificates, eventually};
 
 const MIB: u64 = 1 << 20;
 
@@ -27,6 +27,9 @@ const SETTLING_TIME: Duration = Duration::from_secs(3);
 
 /// Time within which memory must fall to [`LEFT_BYTES_MAX`].
 const MEMORY_RETURN_LIMIT: Duration = Duration::from_secs(20);
+
+/// Time within which a tenant connects and makes a call during a flood.
+const CONNECTING_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Connections of a flood, and streams on each connection.
 const CONNECTIONS: u8 = 200;
@@ -200,18 +203,65 @@ fn file_containing(symbol: &str) -> Vec<u8> {
 /// Each answer has some 16 KB. Each stream has room for one byte of its answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_answers_of_reflection_take_bounded_memory() {
-    check_flood("unread answers of reflection", async |mut connection| {
-        const INITIAL_WINDOW_OF_ONE_BYTE: [u8; 6] = [0, 4, 0, 0, 0, 1];
-        connection.send(FrameKind::Settings, 0, 0, &INITIAL_WINDOW_OF_ONE_BYTE).await?;
-        let requests = file_containing("cloakwork.v1.Program").repeat(6);
-        for _ in 0..STREAMS {
-            let headers = HeaderBlock::grpc_call("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
-            let stream = connection.open_stream(0, headers).await?;
-            connection.send(FrameKind::Data, 0, stream, &requests).await?;
-        }
-        Ok(connection)
-    })
-    .await;
+    check_flood("unread answers of reflection", unread_reflection).await;
+}
+
+async fn unread_reflection(mut connection: Connection) -> io::Result<Connection> {
+    const INITIAL_WINDOW_OF_ONE_BYTE: [u8; 6] = [0, 4, 0, 0, 0, 1];
+    connection.send(FrameKind::Settings, 0, 0, &INITIAL_WINDOW_OF_ONE_BYTE).await?;
+    let requests = file_containing("cloakwork.v1.Program").repeat(6);
+    for _ in 0..STREAMS {
+        let headers = HeaderBlock::grpc_call("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
+        let stream = connection.open_stream(0, headers).await?;
+        connection.send(FrameKind::Data, 0, stream, &requests).await?;
+    }
+    Ok(connection)
+}
+
+/// A connection of a tenant is unauthenticated until its first call, so it waits with those of the
+/// flood for memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_connects_while_a_flood_takes_all_memory_before_authentication() {
+    /// More flooding connections than can hold their streams at once.
+    const FLOODING: u8 = 16;
+    const ATTEMPTS: usize = 20;
+    let server = start(None).await;
+    let (address, token) = (server.address(), server.token("tenant", "jobs"));
+    let flooding: Vec<_> = (0..FLOODING)
+        .map(|number| {
+            tokio::spawn(async move {
+                loop {
+                    // The server closes these connections again and again.
+                    if let Ok(connection) = Connection::open(source(number), address).await
+                        && let Ok(connection) = unread_reflection(connection).await
+                    {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        drop(connection);
+                    }
+                }
+            })
+        })
+        .collect();
+    let called = || server.metric("cloakwork_grpc_calls_total");
+    eventually("the flood has begun", || async { called().await > 1000.0 }).await;
+    let before = called().await;
+    let mut times = Vec::with_capacity(ATTEMPTS);
+    for _ in 0..ATTEMPTS {
+        let begun = Instant::now();
+        let client = server.client_with(&token).await;
+        client.capabilities().await.expect("a tenant's call succeeds");
+        times.push(begun.elapsed());
+    }
+    let flooded = called().await - before;
+    flooding.iter().for_each(tokio::task::JoinHandle::abort);
+    times.sort();
+    println!(
+        "{flooded} calls of the flood; a tenant's connection and call {:?} in the median, {:?} at most",
+        times[ATTEMPTS / 2],
+        times[ATTEMPTS - 1]
+    );
+    assert!(flooded > 100.0, "the flood went on");
+    assert!(times[ATTEMPTS - 1] < CONNECTING_TIME_MAX, "{times:?}");
 }
 
 /// A string that is longer than a header list, in the largest frames. The HTTP library waits for

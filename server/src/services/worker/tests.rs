@@ -12,7 +12,6 @@ use cloakwork_proto::v1::{
 };
 use cloakwork_scheduler::{JobId, Report, WorkerId};
 use cloakwork_share::FairShare;
-use cloakwork_storage::Database;
 use prost::Message as _;
 use tokio::{
     sync::{mpsc, watch},
@@ -24,14 +23,14 @@ use tonic_types::StatusExt as _;
 
 use super::{failures::Claim, *};
 use crate::{
-    database::SCHEMAS,
-    dispatch::{Admitted, Leased, Parts, Wish, WorkerReport},
+    dispatch::{Admitted, Leased, Wish, WorkerReport},
     error::{ApiError, STALE_LEASE},
     jobs::{Content, JobMeta, Timeline},
-    keys::{self, KeyUses},
+    keys::KeyUses,
     programs::Compiler,
     quota::Quota,
-    store::{Store, tests::new_job},
+    store::tests::new_job,
+    test_backend::TestBackend,
     test_objects::{self, KEY, set},
 };
 
@@ -107,28 +106,15 @@ struct Fixture {
 
 impl Fixture {
     async fn new(limits: Limits) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await.unwrap();
-        let time = ManualClock::at(1_700_000_000_000_000);
-        let (clock, limits, telemetry) = (time.clock(), Arc::new(limits), Arc::new(Telemetry::new().unwrap()));
-        let store = Store::new(database.clone());
-        let keystore = keys::tests::keystore(directory.path(), clock.clone(), &database).await;
-        let parts = Parts {
-            store: store.clone(),
-            keystore: keystore.clone(),
-            clock: clock.clone(),
-            limits: limits.clone(),
-            telemetry: telemetry.clone(),
-        };
-        let (dispatcher, running) = Dispatcher::start(parts).await.unwrap();
-        tokio::spawn(running);
+        let TestBackend { directory, time, limits, store, keystore, dispatcher, telemetry } =
+            TestBackend::start(limits).await;
         let transfers = Transfers::new(telemetry.clone());
         let outputs = Outputs {
             keystore: keystore.clone(),
             quota: Quota::new(store.clone(), limits.tenant_inline_bytes),
             store,
             compiler: Compiler::new(&limits),
-            clock,
+            clock: time.clock(),
             limits: limits.clone(),
             transfers: transfers.clone(),
             memory: OutputMemory::new(limits.inline_bytes),
