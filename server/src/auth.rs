@@ -42,7 +42,7 @@ pub enum Scope {
     Read,
     /// Act as a worker.
     Worker,
-    /// Operate the server.
+    /// Operate the server. Reserved: no call needs this scope yet.
     Admin,
 }
 

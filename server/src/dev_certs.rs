@@ -62,7 +62,7 @@ pub fn write(directory: &Path, names: &[String], clock: &Clock) -> Result<Vec<Pa
         files.push((certificate_file, params.signed_by(&key, &authority)?.pem()));
         files.push((key_file, key.serialize_pem()));
     }
-    files.into_iter().map(|(name, text)| write_private(&directory.join(name), &text)).collect()
+    files.into_iter().map(|(name, text)| write_new(&directory.join(name), &text)).collect()
 }
 
 fn params(name: &str, subject_names: &[String], clock: &Clock) -> Result<CertificateParams, rcgen::Error> {
@@ -75,11 +75,14 @@ fn params(name: &str, subject_names: &[String], clock: &Clock) -> Result<Certifi
     Ok(params)
 }
 
-fn write_private(path: &Path, text: &str) -> Result<PathBuf, DevCertsError> {
+/// Writes a certificate that all users may read, or a key that only its owner may read. Clients of
+/// other users need the authority's certificate.
+fn write_new(path: &Path, text: &str) -> Result<PathBuf, DevCertsError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
+    let is_certificate = path.extension().is_some_and(|extension| extension == "pem");
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, if is_certificate { 0o644 } else { 0o600 });
     let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|source| DevCertsError::Unwritable { path: path.to_owned(), source })?;
     Ok(path.to_owned())
@@ -90,14 +93,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_private_and_never_overwritten() {
+    fn keys_are_private_and_no_file_is_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let files = write(directory.path(), &["example.test".to_owned()], &Clock::system()).unwrap();
         assert_eq!(files.len(), 6);
         #[cfg(unix)]
         for file in &files {
             let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
-            assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+            // A umask may take rights from a certificate.
+            let open = if file.extension().unwrap() == "pem" { 0o133 } else { 0o177 };
+            assert_eq!(mode & open, 0, "{}: {mode:o}", file.display());
         }
         let before = std::fs::read(&files[0]).unwrap();
         let error = write(directory.path(), &[], &Clock::system()).unwrap_err();

@@ -59,36 +59,54 @@ impl Limits {
 
     /// Limits that contradict each other, as one sentence for each pair.
     pub fn contradictions(&self) -> Vec<String> {
-        let pairs = [
-            ("inline_bytes", self.inline_bytes, "message_bytes", self.message_bytes),
-            ("chunk_bytes", self.chunk_bytes, "message_bytes", self.message_bytes),
-            ("stream_window_bytes", self.stream_window_bytes, "connection_window_bytes", self.connection_window_bytes),
-            ("tenant_connections", self.tenant_connections, "connections", self.connections),
-            ("tenant_requests", self.tenant_requests, "requests", self.requests),
-            ("tenant_watchers", self.tenant_watchers, "watchers", self.watchers),
-            ("tenant_held_bytes", self.tenant_held_bytes, "held_bytes", self.held_bytes),
-            ("message_bytes", self.message_bytes, "tenant_held_bytes", self.tenant_held_bytes / 4),
-            ("tenant_uploads", self.tenant_uploads, "uploads", self.uploads),
-            ("tenant_receiving", self.tenant_receiving, "receiving", self.receiving),
-            ("tenant_queued_jobs", self.tenant_queued_jobs, "queued_jobs", self.queued_jobs),
-            ("job_seconds", self.job_seconds, "job_seconds_max", self.job_seconds_max),
-            ("output_keep_seconds", self.output_keep_seconds, "output_keep_seconds_max", self.output_keep_seconds_max),
-            ("inline_bytes", self.inline_bytes, "tenant_inline_bytes", self.tenant_inline_bytes),
-            ("blob_bytes", self.blob_bytes, "tenant_bytes", self.tenant_bytes),
-            ("report_ms", self.report_ms, "lease_ms", self.lease_ms / 2),
-        ];
-        let above = pairs.into_iter().filter(|(_, small, _, large)| small > large);
+        let above = self.relations().into_iter().filter(|relation| relation.small > relation.large);
         above
-            .map(|(name, small, other, large)| {
-                let part = match name {
-                    "report_ms" => "half of ",
-                    "message_bytes" => "a quarter of ",
-                    _ => "",
-                };
+            .map(|Relation { name, small, part, other, large }| {
                 format!("limits.{name} = {small} must not be more than {part}limits.{other} ({large})")
             })
             .collect()
     }
+
+    /// Every limit that must not be more than another limit, or than a part of it.
+    fn relations(&self) -> [Relation; 16] {
+        let relation = |name, small, part, other, large| Relation { name, small, part, other, large };
+        let (windows, quarter) = (self.connection_window_bytes, self.tenant_held_bytes / 4);
+        [
+            relation("inline_bytes", self.inline_bytes, "", "message_bytes", self.message_bytes),
+            relation("chunk_bytes", self.chunk_bytes, "", "message_bytes", self.message_bytes),
+            relation("stream_window_bytes", self.stream_window_bytes, "", "connection_window_bytes", windows),
+            relation("tenant_connections", self.tenant_connections, "", "connections", self.connections),
+            relation("tenant_requests", self.tenant_requests, "", "requests", self.requests),
+            relation("tenant_watchers", self.tenant_watchers, "", "watchers", self.watchers),
+            relation("tenant_held_bytes", self.tenant_held_bytes, "", "held_bytes", self.held_bytes),
+            relation("message_bytes", self.message_bytes, "a quarter of ", "tenant_held_bytes", quarter),
+            relation("tenant_uploads", self.tenant_uploads, "", "uploads", self.uploads),
+            relation("tenant_receiving", self.tenant_receiving, "", "receiving", self.receiving),
+            relation("tenant_queued_jobs", self.tenant_queued_jobs, "", "queued_jobs", self.queued_jobs),
+            relation("job_seconds", self.job_seconds, "", "job_seconds_max", self.job_seconds_max),
+            relation(
+                "output_keep_seconds",
+                self.output_keep_seconds,
+                "",
+                "output_keep_seconds_max",
+                self.output_keep_seconds_max,
+            ),
+            relation("inline_bytes", self.inline_bytes, "", "tenant_inline_bytes", self.tenant_inline_bytes),
+            relation("blob_bytes", self.blob_bytes, "", "tenant_bytes", self.tenant_bytes),
+            relation("report_ms", self.report_ms, "half of ", "lease_ms", self.lease_ms / 2),
+        ]
+    }
+}
+
+/// A limit that must not be more than another limit, or than a part of it.
+struct Relation {
+    name: &'static str,
+    small: u64,
+    /// The part of the other limit, as text before its name; empty for all of it.
+    part: &'static str,
+    other: &'static str,
+    /// The other limit, or the part of it.
+    large: u64,
 }
 
 /// Generates the text of `docs/limits.md`.
@@ -99,14 +117,30 @@ pub fn document() -> String {
          `server/src/limits/`.\n\n\
          ## Configurable limits\n\n\
          Set these limits in the section `[limits]` of the configuration, or as\n\
-         `CLOAKWORK_LIMITS__NAME`. Sizes are in bytes. Times are in the unit at the end of the name. The\n\
-         key store has no other limits.\n\n\
+         `CLOAKWORK_LIMITS__NAME`. Sizes are in bytes. Times are in the unit at the end of the name.\n\n\
          | limit | default | range | unit | meaning | reason for the default |\n\
          |---|---:|---|---|---|---|\n",
     );
     for Limit { name, default, least, most, unit, meaning, why, .. } in LIMITS {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| `{name}` | {default} | {least} to {most} | {unit} | {meaning} | {why} |");
+    }
+    text.push_str(
+        "\n## Compilation of programs\n\n\
+         `tenant_compile_bootstraps` limits the programs of a tenant that compile or wait. A tenant's only\n\
+         program is always admitted. At most one expensive and one cheap program (`CHEAP_BOOTSTRAPS`) of a\n\
+         tenant compile at a time. While a tenant's expensive program compiles, cheap programs of all other\n\
+         tenants go before its cheap ones. So a tenant can use two processors if it is alone, and one while\n\
+         others wait.\n",
+    );
+    text.push_str(
+        "\n## Relations between limits\n\n\
+         The server does not start if a limit of the first column is more than its bound.\n\n\
+         | limit | bound |\n\
+         |---|---|\n",
+    );
+    for Relation { name, part, other, .. } in Limits::default().relations() {
+        let _ = writeln!(text, "| `{name}` | {part}`{other}` |");
     }
     text.push_str(
         "\n## Fixed limits\n\n\

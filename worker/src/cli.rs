@@ -127,10 +127,12 @@ impl Cli {
             return Err(format!("--server {}: expected http://HOST:PORT or https://HOST:PORT", self.server).into());
         }
         if self.server.starts_with("https:") {
-            let mut tls = ClientTlsConfig::new();
-            if let Some(ca) = &self.ca {
-                tls = tls.ca_certificate(Certificate::from_pem(read(ca)?));
-            }
+            let Some(ca) = &self.ca else {
+                return Err(
+                    format!("{}: https needs --ca, the authority of the server's certificate", self.server).into()
+                );
+            };
+            let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?));
             if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
                 tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
             }
@@ -211,8 +213,15 @@ mod tests {
             assert!(error.contains("use https"), "{error}");
             assert_eq!(endpoint(beyond, &[]), Ok(()));
         }
-        for within in ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", "https://example.org:1"] {
+        for within in ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"] {
             assert_eq!(endpoint(within, &token), Ok(()), "{within}");
         }
+    }
+
+    #[test]
+    fn https_without_an_authority_is_refused_at_the_start() {
+        let cli = Cli::parse_from(["cloakwork-worker", "--server", "https://example.org:1"]);
+        let error = cli.endpoint().expect_err("refused").to_string();
+        assert!(error.contains("https needs --ca"), "{error}");
     }
 }

@@ -153,7 +153,10 @@ impl Vectors {
 
 /// The failure of a job that needs more than a share of the memory for vectors.
 fn too_large(error: DeviceError) -> JobFailure {
-    JobFailure::passing("WORKER_OUT_OF_MEMORY", format!("{error} in this worker's memory for vectors"))
+    JobFailure::passing(
+        "WORKER_OUT_OF_MEMORY",
+        format!("{error} in this worker's memory for vectors (--vector-memory)"),
+    )
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ limits! {
         "Maximum size of one encoded program",
         "The largest program that the format allows; see `OPERATIONS_MAX`";
     tenant_compile_bootstraps = 1 << 20, count 1 => 1 << 40,
-        "Maximum size of one tenant's programs that compile or wait for it, as an upper bound of their bootstraps for a row. 32 bytes of a program count as one bootstrap, and a kind of bootstrap of a program on vectors counts as 64. A tenant's only program is always admitted. At most one expensive and one cheap program (see `CHEAP_BOOTSTRAPS`) of a tenant compile at a time. While a tenant's expensive program compiles, cheap programs of all other tenants go before its cheap ones. So a tenant can use two processors if it is alone, and one while others wait",
+        "Maximum size of one tenant's programs that compile or wait for it, as an upper bound of their bootstraps for a row. 32 bytes of a program count as one bootstrap, and a kind of bootstrap of a program on vectors counts as 64. See [below](#compilation-of-programs)",
         "Eight of the largest programs, which take some ten seconds of one processor";
     tenant_programs = 10_000, count 1 => 10_000_000,
         "Maximum number of registered programs of one tenant",

@@ -1,4 +1,4 @@
-//! Times of bootstraps, row by row of the seed page of DESILO's library.
+//! Times of bootstraps, row by row of the tables in the documentation of DESILO's library.
 
 mod rows;
 

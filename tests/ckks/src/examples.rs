@@ -1,4 +1,4 @@
-//! The examples of the seed page of DESILO's library, written with our library. docs/ckks.md
+//! The examples in the documentation of DESILO's library, written with our library. docs/ckks.md
 //! repeats them word for word.
 
 use cloakwork_ckks::{

@@ -1,11 +1,12 @@
-//! The commands in the documentation exist: the test calls each as documented, with `--help`.
+//! The commands in the documentation exist: a test calls each as documented, with `--help`. The
+//! examples of the toy CKKS set run as printed.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-use cloakwork_tests_service::binary;
+use cloakwork_tests_service::{Server, Setup, binary};
 
 /// Names of our programs, and the names of their builds under test.
 const PROGRAMS: [(&str, &str); 3] =
@@ -17,27 +18,33 @@ fn program(words: &[String]) -> Option<PathBuf> {
     Some(binary(tested))
 }
 
-/// The README and every page of docs.
+/// Directory of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every page of the root directory, of docs and of deploy.
 fn pages() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docs = std::fs::read_dir(root.join("docs")).expect("a readable directory");
-    let docs = docs.map(|entry| entry.expect("an entry").path()).filter(|path| path.extension().is_some());
-    docs.chain([root.join("README.md")]).collect()
+    let directories = ["", "docs", "docs/adr", "docs/errors", "deploy/proxy"].map(|name| root().join(name));
+    let files = directories.iter().flat_map(|directory| std::fs::read_dir(directory).expect("a readable directory"));
+    let files = files.map(|entry| entry.expect("an entry").path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
 /// Lines of code blocks that call one of our programs, with continued lines joined.
 fn commands(page: &str) -> Vec<Vec<String>> {
-    let mut inside = false;
-    let mut code = String::new();
-    for line in page.lines() {
-        if line.trim_start().starts_with("```") {
-            inside = !inside;
-        } else if inside {
-            code.push_str(line);
-            code.push('\n');
-        }
-    }
-    let code = code.replace("\\\n", " ");
+    blocks(page).iter().flat_map(|block| commands_in(block)).collect()
+}
+
+/// The code blocks of a page.
+fn blocks(page: &str) -> Vec<String> {
+    let parts = page.split("```").skip(1).step_by(2);
+    // The first line names the language.
+    parts.filter_map(|part| Some(part.split_once('\n')?.1.to_owned())).collect()
+}
+
+fn commands_in(block: &str) -> Vec<Vec<String>> {
+    let code = block.replace("\\\n", " ");
     code.lines().map(words).filter(|words| program(words).is_some()).collect()
 }
 
@@ -84,6 +91,30 @@ fn documented_commands_exist() {
         }
     }
     assert!(found > 20, "only {found} commands: are they still recognised?");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_of_the_toy_ckks_set_run_as_printed() {
+    let page = std::fs::read_to_string(root().join("docs/ckks.md")).expect("a readable page");
+    let block = blocks(&page).into_iter().find(|block| block.contains("--set TOY_CKKS"));
+    let commands = commands_in(&block.expect("the block of the toy set"));
+    // The first command starts a server on ports of its own. The test's server has free ports.
+    assert_eq!(commands[0][..2], ["cloakwork-server", "serve"]);
+    let server = Server::start(Setup::as_shipped().with("allow_weak_sets", true)).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let mut printed = String::new();
+    for words in &commands[1..] {
+        let mut command = Command::new(program(words).expect("one of ours"));
+        let output = command.args(&words[1..]).current_dir(home.path()).env("CLOAKWORK_SERVER", server.url()).output();
+        let output = output.expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}\n{said}", words.join(" "));
+        printed = String::from_utf8(output.stdout).expect("text");
+    }
+    // The last command decrypts the first two numbers of the refreshed ciphertext.
+    // Imaginary parts of zero may have either sign.
+    let real: Vec<&str> = printed.lines().map(|line| &line[..line.len() - "+0.0000i".len()]).collect();
+    assert_eq!(real, ["0.5000", "-0.2500"], "{printed}");
 }
 
 #[test]

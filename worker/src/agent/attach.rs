@@ -52,7 +52,8 @@ impl Agent {
                     if is_refusal(&status) && (!was_attached || status.code() == Code::Unauthenticated) {
                         return Err(WorkerError::Refused { message: printable(status.message()).into_owned() });
                     }
-                    tracing::warn!(code = ?status.code(), cause = status.message(), "connection lost, retrying");
+                    let problem = if was_attached { "connection lost" } else { "the server cannot be reached" };
+                    tracing::warn!(code = ?status.code(), cause = status.message(), "{problem}, retrying");
                 }
             }
             if self.is_drained() {

@@ -13,7 +13,7 @@ use cloakwork_secret::{
 
 use crate::client::numbers;
 
-/// The shapes of a toy set that correspond to the tables of the seed page of DESILO's library:
+/// The shapes of a toy set that correspond to the tables in the documentation of DESILO's library:
 /// numbers of slots, each with its numbers of stages.
 fn shapes() -> Vec<BootstrapShape> {
     let stages = |slots_log2: u32| match slots_log2 {

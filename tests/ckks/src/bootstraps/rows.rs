@@ -1,4 +1,4 @@
-//! The three tables of the seed page.
+//! The three tables in the documentation of DESILO's library.
 
 use cloakwork_ckks::{Bootstrap, CkksError, KeySize, Ring};
 

@@ -12,7 +12,7 @@ use cloakwork_tests_noise::transform::{ProductError, magnitude, product_error};
 
 fn main() {
     println!("kernels: {}\n", Level::detect().name());
-    println!("loss by log2 N: of a coefficient, of the phase (classical, multi-bit); in the formula");
+    println!("c by log2 N: of a coefficient, of the phase (classical, multi-bit); in the formula");
     for size_log2 in 6..=16 {
         let gadget = Decomposition { base_log: 20, levels: 1 };
         let shape = GgswShape { glwe_dimension: 1, polynomial_size: 1 << size_log2, gadget };

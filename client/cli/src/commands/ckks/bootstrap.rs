@@ -20,7 +20,7 @@ use crate::{context::Context, failure::Failure};
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks bootstrap x.ckks --out y.ckks
-///   cloakwork --keys numbers ckks bootstrap x.ckks --stages 3 --size large --out y.ckks
+///   cloakwork --keys numbers ckks bootstrap x.ckks --stages 5 --size medium --out y.ckks
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {

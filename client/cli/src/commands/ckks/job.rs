@@ -118,7 +118,8 @@ fn explain(context: &Context, set: &CkksSet, wish: &CkksWish, failure: Failure) 
             let (keys, options) = (context.global.keys.display(), options(set, wish));
             let mut advice = format!(
                 "No parts can be added to the CKKS key in {keys}. This command makes another key, under which the \
-                 numbers must be encrypted again: cloakwork --keys DIR ckks keygen {options}"
+                 numbers must be encrypted again: cloakwork --keys DIR ckks keygen {options}\nThese options are those \
+                 of this program alone: add the options of the present key, to keep what that key can do"
             );
             if wish.bootstraps.iter().any(|bootstrap| bootstrap.slots < set.slots()) {
                 advice += "\nWhere the key is for a bootstrap of more numbers: `cloakwork ckks encrypt --slots N` makes ciphertexts of N";

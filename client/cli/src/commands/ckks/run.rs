@@ -30,7 +30,7 @@ use crate::{context::Context, failure::Failure, syntax::is_name};
 /// Examples:
 ///   cloakwork --keys numbers ckks run '0.5 * x * y + 1' x=x.ckks y=y.ckks --out z.ckks
 ///   cloakwork --keys numbers ckks run 'rotate(x, 1); total(x)' x=x.ckks --out d.ckks --out s.ckks
-///   cloakwork --keys numbers ckks run 'bootstrap(x * x, 5, large)' x=x.ckks --out y.ckks
+///   cloakwork --keys numbers ckks run 'bootstrap(x * x, 5, medium)' x=x.ckks --out y.ckks
 ///   cloakwork --keys numbers ckks run --plan 'x * x' x=x.ckks
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
