@@ -476,9 +476,9 @@ impl Actor {
 /// Cost that a tenant is served before the next tenant's turn, in units of
 /// `ParameterSet::bootstrap_weight`. The quantum is about 64 bootstraps of the default set, or two
 /// waves of a small worker.
-const QUANTUM_COST: u64 = 6400;
+pub(super) const QUANTUM_COST: u64 = 6400;
 
-fn config(limits: &Limits) -> Config {
+pub(super) fn config(limits: &Limits) -> Config {
     Config {
         lease_micros: limits.lease_ms * 1000,
         progress_timeout_micros: limits.progress_ms * 1000,

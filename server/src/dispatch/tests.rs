@@ -1,5 +1,6 @@
 //! Tests of a dispatcher with a real store and a clock that the tests move.
 
+mod decisions;
 mod store;
 mod workers;
 
@@ -42,6 +43,7 @@ pub(super) struct Fixture {
     database: Database,
     pub(super) store: Store,
     pub(super) keystore: Keystore,
+    telemetry: Arc<Telemetry>,
     wishes: watch::Receiver<Wish>,
     keys: KeyUses,
     _directory: TempDir,
@@ -54,17 +56,18 @@ impl Fixture {
         let store = Store::new(database.clone());
         let time = ManualClock::at(1_700_000_000_000_000);
         let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
-        let (dispatcher, running) = start(&store, &keystore, &time).await;
+        let telemetry = Arc::new(Telemetry::new().unwrap());
+        let (dispatcher, running) = start(parts(&store, &keystore, &time, &telemetry)).await;
         let (mut wishes, _) = dispatcher.attach(report(WORKER)).await.unwrap();
         wishes.wait_for(Option::is_some).await.unwrap();
         let keys = KeyUses::default();
-        Self { time, dispatcher, running, database, store, keystore, wishes, keys, _directory: directory }
+        Self { time, dispatcher, running, database, store, keystore, telemetry, wishes, keys, _directory: directory }
     }
 
     /// Stops the dispatcher and starts another. The worker is not attached to the new one.
     async fn restart(&mut self) {
         self.stop().await;
-        (self.dispatcher, self.running) = start(&self.store, &self.keystore, &self.time).await;
+        (self.dispatcher, self.running) = start(self.parts()).await;
     }
 
     async fn stop(&mut self) {
@@ -81,8 +84,11 @@ impl Fixture {
     async fn restored(&mut self) -> (mpsc::Sender<Command>, actor::Actor) {
         self.stop().await;
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
-        let parts = parts(&self.store, &self.keystore, &self.time);
-        (commands, actor::Actor::restore(parts, received).await.unwrap().0)
+        (commands, actor::Actor::restore(self.parts(), received).await.unwrap().0)
+    }
+
+    fn parts(&self) -> Parts {
+        parts(&self.store, &self.keystore, &self.time, &self.telemetry)
     }
 
     /// Replaces the dispatcher by an actor that has a worker. Returns the sender of the actor's
@@ -234,19 +240,19 @@ impl Fixture {
 }
 
 /// The parts of a dispatcher.
-fn parts(store: &Store, keystore: &Keystore, time: &ManualClock) -> Parts {
+fn parts(store: &Store, keystore: &Keystore, time: &ManualClock, telemetry: &Arc<Telemetry>) -> Parts {
     Parts {
         store: store.clone(),
         keystore: keystore.clone(),
         clock: time.clock(),
         limits: Arc::default(),
-        telemetry: Arc::new(Telemetry::new().unwrap()),
+        telemetry: telemetry.clone(),
     }
 }
 
 /// Starts a dispatcher, and the task that runs it.
-async fn start(store: &Store, keystore: &Keystore, time: &ManualClock) -> (Dispatcher, JoinHandle<()>) {
-    let (dispatcher, running) = Dispatcher::start(parts(store, keystore, time)).await.unwrap();
+async fn start(parts: Parts) -> (Dispatcher, JoinHandle<()>) {
+    let (dispatcher, running) = Dispatcher::start(parts).await.unwrap();
     (dispatcher, tokio::spawn(running))
 }
 

@@ -102,7 +102,8 @@ async fn few_reports_wait_for_the_dispatcher_however_many_workers_report() {
     let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
     let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
     // The dispatcher does not run yet.
-    let started = Dispatcher::start(parts(&Store::new(database), &keystore, &time)).await;
+    let telemetry = Arc::new(Telemetry::new().unwrap());
+    let started = Dispatcher::start(parts(&Store::new(database), &keystore, &time, &telemetry)).await;
     let (dispatcher, running) = started.unwrap();
     for _ in 0..2 {
         let attach = |number: u64| {

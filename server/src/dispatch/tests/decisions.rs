@@ -1,0 +1,133 @@
+//! Decisions about jobs, and the sizes and settings that they depend on.
+
+use super::*;
+
+#[test]
+fn a_write_takes_a_unit_for_each_object_and_for_each_piece_of_its_bytes() {
+    let content = |bytes: usize| Content::inline(Bytes::from(vec![0; bytes]));
+    assert_eq!(units(&[]), 1);
+    assert_eq!(units(&[content(UNIT_BYTES - 1)]), 2);
+    assert_eq!(units(&[content(UNIT_BYTES), content(2 * UNIT_BYTES)]), 6);
+}
+
+#[test]
+fn limits_reach_the_scheduler_in_its_units() {
+    let limits = Limits::default();
+    let config = actor::config(&limits);
+    assert_eq!(config.lease_micros, limits.lease_ms * 1000);
+    assert_eq!(config.progress_timeout_micros, limits.progress_ms * 1000);
+    assert_eq!(u64::from(config.attempts_max), limits.job_attempts);
+    assert_eq!(
+        [config.jobs_max, config.jobs_per_tenant_max, config.workers_max].map(|count| count as u64),
+        [limits.queued_jobs, limits.tenant_queued_jobs, limits.workers]
+    );
+    // Jobs may overtake a large job by the turns of sixteen tenants.
+    assert_eq!((config.quantum_cost, config.overtaking_cost_max), (actor::QUANTUM_COST, 16 * actor::QUANTUM_COST));
+}
+
+#[tokio::test]
+async fn a_draining_dispatcher_refuses_new_jobs_and_ends_those_that_it_has() {
+    let mut fixture = Fixture::new().await;
+    let mut watched = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.dispatcher.drain().await.unwrap();
+    let refused = fixture.submit(2, true).await.unwrap().expect_err("refused");
+    assert_eq!(refused.reason().code, "DRAINING");
+    assert!(fixture.commit(1).await.unwrap().unwrap());
+    succeeded(&mut watched).await;
+}
+
+#[tokio::test]
+async fn refused_results_count_as_stale_and_accepted_ones_do_not() {
+    let mut fixture = Fixture::new().await;
+    let _watched = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    let is_counted = |fixture: &Fixture| {
+        fixture.telemetry.scrape().unwrap().lines().any(|line| line == "cloakwork_stale_results_total 1")
+    };
+    assert!(fixture.commit(1).await.unwrap().unwrap() && !is_counted(&fixture));
+    assert!(!fixture.commit(1).await.unwrap().unwrap() && is_counted(&fixture));
+}
+
+/// The embedded worker of a process that has ended cannot return, so its leases need not expire.
+#[tokio::test]
+async fn a_job_of_the_embedded_worker_is_tried_again_at_once_after_a_crash() {
+    let mut fixture = Fixture::new().await;
+    fixture.store.begin_embedded_worker(WORKER.0).await.unwrap();
+    // The next process reads the job's work from the store, for which a large job needs no key.
+    let _watched = fixture.send(fixture.large_job(1), true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.dispatcher.settled().await.unwrap();
+    fixture.restart().await;
+    (fixture.wishes, _) = fixture.dispatcher.attach(report(WorkerId(2))).await.unwrap();
+    // The clock stands still, so no lease expires.
+    fixture.wished(&[1]).await;
+}
+
+/// A job that was submitted by a waiting call and is watched by another call has two callers, and
+/// the second one relies on the job.
+#[tokio::test]
+async fn the_end_of_a_watched_job_waits_for_the_store() {
+    let mut fixture = Fixture::new().await;
+    let watched = fixture.submit(1, false).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    assert!(fixture.dispatcher.watch(TENANT, JobId(1)).await.unwrap().is_some());
+    ends_after_the_commit(&fixture, watched).await;
+}
+
+/// The caller has the names of the outputs only, and so relies on the server for their bytes.
+#[tokio::test]
+async fn the_end_of_a_job_with_outputs_by_name_waits_for_the_store() {
+    let mut fixture = Fixture::new().await;
+    let job = fixture.job(1);
+    let job = Admitted { meta: Arc::new(JobMeta { inline_outputs: false, ..(*job.meta).clone() }), ..job };
+    let watched = fixture.send(job, false).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    ends_after_the_commit(&fixture, watched).await;
+}
+
+/// Hands in job 1 while the store is busy, and checks that its end is published after the commit.
+async fn ends_after_the_commit(fixture: &Fixture, mut watched: Watched) {
+    fixture.dispatcher.settled().await.unwrap();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let committed = fixture.commit(1);
+    fixture.waits_for_store().await;
+    assert!(watched.borrow().end.is_none() && !committed.is_finished());
+    busy.commit().await.unwrap();
+    succeeded(&mut watched).await;
+    assert!(committed.await.unwrap().unwrap());
+}
+
+#[test]
+fn the_work_of_a_job_counts_its_program_inputs_and_key_parts() {
+    let digest = |number: u8| Digest { blake3: [number; 32], size_bytes: 1 };
+    let work = live::Work {
+        program: Bytes::from_static(&[0; 7]),
+        inputs: [Content::inline(Bytes::from_static(&[0; 100])), Content::inline(Bytes::from_static(&[0; 20]))].into(),
+        key_parts: vec![digest(1), digest(2)],
+        companion_parts: vec![digest(3)],
+    };
+    assert_eq!(work.bytes(), 7 + 100 + 20 + 3 * size_of::<Digest>());
+}
+
+/// A worker may read the blobs of its leased jobs, and no others.
+#[test]
+fn a_lease_permits_reads_of_the_stored_inputs_and_key_parts_of_its_job_alone() {
+    let digest = |number: u8| Digest { blake3: [number; 32], size_bytes: 1 };
+    let stored = Content { digest: [4; 32], size_bytes: 1, bytes: None };
+    let inline = Content::inline(Bytes::from_static(b"inline"));
+    let work = live::Work {
+        program: Bytes::new(),
+        inputs: [stored, inline.clone()].into(),
+        key_parts: vec![digest(1), digest(2)],
+        companion_parts: vec![digest(3)],
+    };
+    let now = std::time::Instant::now();
+    let (meta, work, calls) = (new_job(TENANT, 1).meta, Arc::new(work), Arc::default());
+    let leased = Leased { meta, epoch: 1, work, since: now, deadline: now, calls };
+    for number in 1..=4 {
+        assert!(leased.needs(&digest(number)), "blob {number}");
+    }
+    assert!(!leased.needs(&digest(5)) && !leased.needs(&inline.blob()));
+    assert!(!leased.needs(&Digest { size_bytes: 2, ..digest(1) }), "the size is a part of the digest");
+}
