@@ -123,7 +123,7 @@ fn scheduler_rates(effort: Effort, report: &mut Report) {
 }
 
 fn jobs(runtime: &Runtime, effort: Effort, wanted: impl Fn(Part) -> bool, report: &mut Report) {
-    let server = runtime.block_on(Server::start(Setup::as_shipped()));
+    let server = runtime.block_on(Server::start(Setup::of_benchmark()));
     let tenant = Arc::new(runtime.block_on(async { Tenant::of_set(server.client().await, SET).await }));
     let mut core = Core::new(&tenant.keys);
     println!("core: {} threads, best batch of {}", core.threads(), core.width());

@@ -61,7 +61,7 @@ struct Times {
 
 /// Uploads the bytes to a new server with its files in `directory`.
 fn upload(runtime: &Runtime, directory: TempDir, bytes: &Bytes) -> Times {
-    let server = runtime.block_on(Server::start_in(directory, Setup::as_shipped()));
+    let server = runtime.block_on(Server::start_in(directory, Setup::of_benchmark()));
     let client = runtime.block_on(server.client());
     let source = Source::Bytes(bytes.clone());
     let begun = Instant::now();

@@ -26,6 +26,7 @@ pub struct Setup {
     embedded_worker: bool,
     settings: Vec<(String, String)>,
     within: Vec<String>,
+    is_test: bool,
 }
 
 /// A server that tests can kill and start again on the same data and ports.
@@ -35,7 +36,7 @@ pub struct Server {
     port: u16,
     admin_port: u16,
     process: Option<Process>,
-    _watchdog: Watchdog,
+    _watchdog: Option<Watchdog>,
 }
 
 impl Default for Setup {
@@ -49,7 +50,7 @@ impl Default for Setup {
             ("worker.threads", "2"),
         ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Self { embedded_worker: true, settings: settings.into(), within: Vec::new() }
+        Self { embedded_worker: true, settings: settings.into(), within: Vec::new(), is_test: true }
     }
 }
 
@@ -57,7 +58,14 @@ impl Setup {
     /// The configuration of an operator who sets nothing.
     #[must_use]
     pub fn as_shipped() -> Self {
-        Self { embedded_worker: true, settings: Vec::new(), within: Vec::new() }
+        Self { embedded_worker: true, settings: Vec::new(), within: Vec::new(), is_test: true }
+    }
+
+    /// The configuration of an operator who sets nothing, for a benchmark. Benchmarks run for longer
+    /// than the time limit of tests.
+    #[must_use]
+    pub fn of_benchmark() -> Self {
+        Self { is_test: false, ..Self::as_shipped() }
     }
 
     /// Removes the worker inside the server.
@@ -93,7 +101,7 @@ impl Server {
     /// Starts a server in the given directory and waits until it is ready.
     pub async fn start_in(directory: TempDir, setup: Setup) -> Self {
         let (port, admin_port) = (free_port(), free_port());
-        let watchdog = Watchdog::start(directory.path().join(LOG));
+        let watchdog = setup.is_test.then(|| Watchdog::start(directory.path().join(LOG)));
         let mut server = Self { setup, directory, port, admin_port, process: None, _watchdog: watchdog };
         server.restart().await;
         server

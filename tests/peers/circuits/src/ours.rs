@@ -51,7 +51,7 @@ impl Ours {
         let runtime = runtime.expect("a runtime");
         let directory = tempfile::tempdir().expect("a directory");
         let (server, client, keys, key) = runtime.block_on(async {
-            let server = Server::start(Setup::as_shipped()).await;
+            let server = Server::start(Setup::of_benchmark()).await;
             let client = server.client().await;
             let set = set_by_name(set).expect("a set");
             let keys = Keys::generate_in(directory.path().join("keys"), set, None, Progress::none());
