@@ -61,8 +61,8 @@ impl Setup {
         Self { embedded_worker: true, settings: Vec::new(), within: Vec::new(), is_test: true }
     }
 
-    /// The configuration of an operator who sets nothing, for a benchmark. Benchmarks run for longer
-    /// than the time limit of tests.
+    /// The configuration of an operator who sets nothing, without the time limit of tests:
+    /// benchmarks may run longer.
     #[must_use]
     pub fn of_benchmark() -> Self {
         Self { is_test: false, ..Self::as_shipped() }
