@@ -61,39 +61,46 @@ impl Limits {
     pub fn contradictions(&self) -> Vec<String> {
         let above = self.relations().into_iter().filter(|relation| relation.small > relation.large);
         above
-            .map(|Relation { name, small, part, other, large }| {
-                format!("limits.{name} = {small} must not be more than {part}limits.{other} ({large})")
+            .map(|relation| {
+                let Relation { name, small, large, .. } = relation;
+                format!("limits.{name} = {small} must not be more than {} ({large})", relation.bound("limits."))
             })
             .collect()
     }
 
     /// Every limit that must not be more than another limit, or than a part of it.
     fn relations(&self) -> [Relation; 16] {
-        let relation = |name, small, part, other, large| Relation { name, small, part, other, large };
-        let (windows, quarter) = (self.connection_window_bytes, self.tenant_held_bytes / 4);
+        let relation =
+            |name, small, divisor, other, large: u64| Relation { name, small, divisor, other, large: large / divisor };
         [
-            relation("inline_bytes", self.inline_bytes, "", "message_bytes", self.message_bytes),
-            relation("chunk_bytes", self.chunk_bytes, "", "message_bytes", self.message_bytes),
-            relation("stream_window_bytes", self.stream_window_bytes, "", "connection_window_bytes", windows),
-            relation("tenant_connections", self.tenant_connections, "", "connections", self.connections),
-            relation("tenant_requests", self.tenant_requests, "", "requests", self.requests),
-            relation("tenant_watchers", self.tenant_watchers, "", "watchers", self.watchers),
-            relation("tenant_held_bytes", self.tenant_held_bytes, "", "held_bytes", self.held_bytes),
-            relation("message_bytes", self.message_bytes, "a quarter of ", "tenant_held_bytes", quarter),
-            relation("tenant_uploads", self.tenant_uploads, "", "uploads", self.uploads),
-            relation("tenant_receiving", self.tenant_receiving, "", "receiving", self.receiving),
-            relation("tenant_queued_jobs", self.tenant_queued_jobs, "", "queued_jobs", self.queued_jobs),
-            relation("job_seconds", self.job_seconds, "", "job_seconds_max", self.job_seconds_max),
+            relation("inline_bytes", self.inline_bytes, 1, "message_bytes", self.message_bytes),
+            relation("chunk_bytes", self.chunk_bytes, 1, "message_bytes", self.message_bytes),
+            relation(
+                "stream_window_bytes",
+                self.stream_window_bytes,
+                1,
+                "connection_window_bytes",
+                self.connection_window_bytes,
+            ),
+            relation("tenant_connections", self.tenant_connections, 1, "connections", self.connections),
+            relation("tenant_requests", self.tenant_requests, 1, "requests", self.requests),
+            relation("tenant_watchers", self.tenant_watchers, 1, "watchers", self.watchers),
+            relation("tenant_held_bytes", self.tenant_held_bytes, 1, "held_bytes", self.held_bytes),
+            relation("message_bytes", self.message_bytes, 4, "tenant_held_bytes", self.tenant_held_bytes),
+            relation("tenant_uploads", self.tenant_uploads, 1, "uploads", self.uploads),
+            relation("tenant_receiving", self.tenant_receiving, 1, "receiving", self.receiving),
+            relation("tenant_queued_jobs", self.tenant_queued_jobs, 1, "queued_jobs", self.queued_jobs),
+            relation("job_seconds", self.job_seconds, 1, "job_seconds_max", self.job_seconds_max),
             relation(
                 "output_keep_seconds",
                 self.output_keep_seconds,
-                "",
+                1,
                 "output_keep_seconds_max",
                 self.output_keep_seconds_max,
             ),
-            relation("inline_bytes", self.inline_bytes, "", "tenant_inline_bytes", self.tenant_inline_bytes),
-            relation("blob_bytes", self.blob_bytes, "", "tenant_bytes", self.tenant_bytes),
-            relation("report_ms", self.report_ms, "half of ", "lease_ms", self.lease_ms / 2),
+            relation("inline_bytes", self.inline_bytes, 1, "tenant_inline_bytes", self.tenant_inline_bytes),
+            relation("blob_bytes", self.blob_bytes, 1, "tenant_bytes", self.tenant_bytes),
+            relation("report_ms", self.report_ms, 2, "lease_ms", self.lease_ms),
         ]
     }
 }
@@ -102,11 +109,24 @@ impl Limits {
 struct Relation {
     name: &'static str,
     small: u64,
-    /// The part of the other limit, as text before its name; empty for all of it.
-    part: &'static str,
+    /// The bound is the other limit divided by this.
+    divisor: u64,
     other: &'static str,
-    /// The other limit, or the part of it.
+    /// The bound.
     large: u64,
+}
+
+impl Relation {
+    /// The bound in words, with the other limit's name after `prefix`.
+    fn bound(&self, prefix: &str) -> String {
+        let part = match self.divisor {
+            1 => "",
+            2 => "half of ",
+            4 => "a quarter of ",
+            other => unreachable!("no limit is related to a part of 1/{other}"),
+        };
+        format!("{part}{prefix}{}", self.other)
+    }
 }
 
 /// Generates the text of `docs/limits.md`.
@@ -139,8 +159,8 @@ pub fn document() -> String {
          | limit | bound |\n\
          |---|---|\n",
     );
-    for Relation { name, part, other, .. } in Limits::default().relations() {
-        let _ = writeln!(text, "| `{name}` | {part}`{other}` |");
+    for relation in Limits::default().relations() {
+        let _ = writeln!(text, "| `{}` | {}` |", relation.name, relation.bound("`"));
     }
     text.push_str(
         "\n## Fixed limits\n\n\

@@ -216,6 +216,19 @@ impl Fixture {
         }
     }
 
+    /// Hands in job 1 while the store is busy, and checks that its end is published after the
+    /// commit.
+    async fn ends_after_the_commit(&self, mut watched: Watched) {
+        self.dispatcher.settled().await.unwrap();
+        let busy = self.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+        let committed = self.commit(1);
+        self.waits_for_store().await;
+        assert!(watched.borrow().end.is_none() && !committed.is_finished());
+        busy.commit().await.unwrap();
+        succeeded(&mut watched).await;
+        assert!(committed.await.unwrap().unwrap());
+    }
+
     /// Waits until the dispatcher has handled all earlier commands, whether or not it answers them.
     async fn settles(&self) {
         yield_often().await;

@@ -26,7 +26,7 @@ pub struct Setup {
     embedded_worker: bool,
     settings: Vec<(String, String)>,
     within: Vec<String>,
-    is_test: bool,
+    has_time_limit: bool,
 }
 
 /// A server that tests can kill and start again on the same data and ports.
@@ -50,7 +50,7 @@ impl Default for Setup {
             ("worker.threads", "2"),
         ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Self { embedded_worker: true, settings: settings.into(), within: Vec::new(), is_test: true }
+        Self { embedded_worker: true, settings: settings.into(), within: Vec::new(), has_time_limit: true }
     }
 }
 
@@ -58,14 +58,14 @@ impl Setup {
     /// The configuration of an operator who sets nothing.
     #[must_use]
     pub fn as_shipped() -> Self {
-        Self { embedded_worker: true, settings: Vec::new(), within: Vec::new(), is_test: true }
+        Self { settings: Vec::new(), ..Self::default() }
     }
 
     /// The configuration of an operator who sets nothing, without the time limit of tests:
     /// benchmarks may run longer.
     #[must_use]
     pub fn of_benchmark() -> Self {
-        Self { is_test: false, ..Self::as_shipped() }
+        Self { has_time_limit: false, ..Self::as_shipped() }
     }
 
     /// Removes the worker inside the server.
@@ -101,7 +101,7 @@ impl Server {
     /// Starts a server in the given directory and waits until it is ready.
     pub async fn start_in(directory: TempDir, setup: Setup) -> Self {
         let (port, admin_port) = (free_port(), free_port());
-        let watchdog = setup.is_test.then(|| Watchdog::start(directory.path().join(LOG)));
+        let watchdog = setup.has_time_limit.then(|| Watchdog::start(directory.path().join(LOG)));
         let mut server = Self { setup, directory, port, admin_port, process: None, _watchdog: watchdog };
         server.restart().await;
         server

@@ -72,7 +72,7 @@ async fn the_end_of_a_watched_job_waits_for_the_store() {
     let watched = fixture.submit(1, false).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
     assert!(fixture.dispatcher.watch(TENANT, JobId(1)).await.unwrap().is_some());
-    ends_after_the_commit(&fixture, watched).await;
+    fixture.ends_after_the_commit(watched).await;
 }
 
 /// The caller has the names of the outputs only, and so relies on the server for their bytes.
@@ -83,51 +83,40 @@ async fn the_end_of_a_job_with_outputs_by_name_waits_for_the_store() {
     let job = Admitted { meta: Arc::new(JobMeta { inline_outputs: false, ..(*job.meta).clone() }), ..job };
     let watched = fixture.send(job, false).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
-    ends_after_the_commit(&fixture, watched).await;
-}
-
-/// Hands in job 1 while the store is busy, and checks that its end is published after the commit.
-async fn ends_after_the_commit(fixture: &Fixture, mut watched: Watched) {
-    fixture.dispatcher.settled().await.unwrap();
-    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
-    let committed = fixture.commit(1);
-    fixture.waits_for_store().await;
-    assert!(watched.borrow().end.is_none() && !committed.is_finished());
-    busy.commit().await.unwrap();
-    succeeded(&mut watched).await;
-    assert!(committed.await.unwrap().unwrap());
+    fixture.ends_after_the_commit(watched).await;
 }
 
 #[test]
 fn the_work_of_a_job_counts_its_program_inputs_and_key_parts() {
-    let digest = |number: u8| Digest { blake3: [number; 32], size_bytes: 1 };
-    let work = live::Work {
-        program: Bytes::from_static(&[0; 7]),
-        inputs: [Content::inline(Bytes::from_static(&[0; 100])), Content::inline(Bytes::from_static(&[0; 20]))].into(),
-        key_parts: vec![digest(1), digest(2)],
-        companion_parts: vec![digest(3)],
-    };
+    let work = work([Content::inline(Bytes::from_static(&[0; 100])), Content::inline(Bytes::from_static(&[0; 20]))]);
     assert_eq!(work.bytes(), 7 + 100 + 20 + 3 * size_of::<Digest>());
 }
 
 /// A worker may read the blobs of its leased jobs, and no others.
 #[test]
 fn a_lease_permits_reads_of_the_stored_inputs_and_key_parts_of_its_job_alone() {
-    let digest = |number: u8| Digest { blake3: [number; 32], size_bytes: 1 };
     let stored = Content { digest: [4; 32], size_bytes: 1, bytes: None };
     let inline = Content::inline(Bytes::from_static(b"inline"));
-    let work = live::Work {
-        program: Bytes::new(),
-        inputs: [stored, inline.clone()].into(),
-        key_parts: vec![digest(1), digest(2)],
-        companion_parts: vec![digest(3)],
-    };
     let now = std::time::Instant::now();
-    let (meta, work, calls) = (new_job(TENANT, 1).meta, Arc::new(work), Arc::default());
+    let (meta, work, calls) = (new_job(TENANT, 1).meta, Arc::new(work([stored, inline.clone()])), Arc::default());
     let leased = Leased { meta, epoch: 1, work, since: now, deadline: now, calls };
     for number in 1..=4 {
         assert!(leased.needs(&digest(number)), "blob {number}");
     }
     assert!(!leased.needs(&digest(5)) && !leased.needs(&inline.blob()));
     assert!(!leased.needs(&Digest { size_bytes: 2, ..digest(1) }), "the size is a part of the digest");
+}
+
+/// Work with a program of seven bytes and three key parts, of which one is the companion's.
+fn work(inputs: [Content; 2]) -> live::Work {
+    live::Work {
+        program: Bytes::from_static(&[0; 7]),
+        inputs: inputs.into(),
+        key_parts: vec![digest(1), digest(2)],
+        companion_parts: vec![digest(3)],
+    }
+}
+
+fn digest(number: u8) -> Digest {
+    Digest { blake3: [number; 32], size_bytes: 1 }
 }

@@ -50,16 +50,9 @@ async fn a_promised_job_waits_for_the_store() {
     fixture.waits_for_store().await;
     assert!(fixture.wishes.borrow().as_ref().is_none_or(|leases| leases.is_empty()) && !submitted.is_finished());
     busy.commit().await.unwrap();
-    let mut watched = submitted.await.unwrap().unwrap();
+    let watched = submitted.await.unwrap().unwrap();
     fixture.wished(&[1]).await;
-
-    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
-    let committed = fixture.commit(1);
-    fixture.waits_for_store().await;
-    assert!(watched.borrow().end.is_none() && !committed.is_finished());
-    busy.commit().await.unwrap();
-    succeeded(&mut watched).await;
-    assert!(committed.await.unwrap().unwrap());
+    fixture.ends_after_the_commit(watched).await;
 }
 
 #[tokio::test]

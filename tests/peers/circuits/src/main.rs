@@ -59,7 +59,7 @@ impl Options {
         Some(options)
     }
 
-    /// Whether a row is measured. tfhe-rs takes most of an hour for all rows.
+    /// Whether a row is measured. Wide operands and AES take nearly all of the time.
     fn wants(&self, case: &Case) -> bool {
         let is_short = ["u8 ", "u32 "].iter().any(|bits| case.name.starts_with(bits)) || case.jobs > 1;
         match &self.only[..] {
