@@ -153,8 +153,9 @@ mod tests {
     #[test]
     fn a_job_that_never_ran_has_only_waited() {
         let start = Instant::now();
-        let timeline = Timeline { received: start, validated: start, leased: None, returned: None, stored: None };
+        let validated = start + Duration::from_millis(2);
+        let timeline = Timeline { received: start, validated, leased: None, returned: None, stored: None };
         let record = timeline.record(start + Duration::from_millis(5), None, 0);
-        assert_eq!((record.queue_nanos, record.wall_nanos), (5_000_000, 5_000_000));
+        assert_eq!((record.validate_nanos, record.queue_nanos, record.wall_nanos), (2_000_000, 3_000_000, 5_000_000));
     }
 }

@@ -28,3 +28,19 @@ pub fn same_request(made: &JobMeta, request: &Request) -> Result<(), ApiError> {
 pub fn request_digest(spec: &v1::JobSpec) -> [u8; 32] {
     *blake3::hash(&spec.encode_to_vec()).as_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::new_job;
+
+    #[test]
+    fn an_id_is_reused_for_an_equal_request_only() {
+        let spec = v1::JobSpec { priority: 1, ..v1::JobSpec::default() };
+        let made = JobMeta { request_digest: request_digest(&spec), ..(*new_job("a", 1).meta).clone() };
+        let again = |spec: &v1::JobSpec| same_request(&made, &Request { id: [1; 16], digest: request_digest(spec) });
+        assert!(again(&spec).is_ok());
+        let other = v1::JobSpec { priority: 2, ..spec };
+        assert_eq!(again(&other).expect_err("another request").reason().code, "REQUEST_ID_REUSED");
+    }
+}

@@ -71,3 +71,72 @@ impl JobMeta {
 pub fn timestamp(micros: i64) -> Timestamp {
     Timestamp { seconds: micros.div_euclid(1_000_000), nanos: micros.rem_euclid(1_000_000) as i32 * 1000 }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cloakwork_scheduler::JobId;
+
+    use super::*;
+    use crate::{
+        jobs::{Content, End},
+        store::tests::new_job,
+    };
+
+    const NAME: &str = "tenants/a/jobs/00000000-0000-0000-0000-000000000001";
+
+    #[test]
+    fn a_succeeded_job_shows_its_outputs_and_all_its_rows() {
+        let output = Content::inline(Bytes::from_static(b"output"));
+        let job = ended(v1::JobState::Succeeded, vec![output.clone()], true).to_proto();
+        assert_eq!((&*job.name, job.state(), job.rows_done), (NAME, v1::JobState::Succeeded, 3));
+        assert_eq!(
+            (&job.program, &job.key),
+            (&format!("tenants/a/programs/{}", "01".repeat(32)), &format!("tenants/a/keys/{}", "07".repeat(16)))
+        );
+        assert_eq!((job.create_time, job.end_time), (Some(timestamp(1_500_000)), Some(timestamp(2_500_000))));
+        let expected = v1::JobOutput {
+            name: format!("{NAME}/outputs/0"),
+            digest: Some(output.to_proto_digest()),
+            inline: Bytes::from_static(b"output"),
+        };
+        assert_eq!(job.outputs, [expected]);
+        assert_eq!((job.attempts, job.stage()), (4, v1::JobStage::Unspecified));
+    }
+
+    #[test]
+    fn outputs_are_inline_only_if_the_request_asked_for_them() {
+        let outputs = vec![Content::inline(Bytes::from_static(b"output"))];
+        let job = ended(v1::JobState::Succeeded, outputs, false).to_proto();
+        assert!(job.outputs[0].inline.is_empty() && job.outputs[0].digest.is_some());
+    }
+
+    #[test]
+    fn a_failed_job_shows_its_error_and_the_rows_that_it_had_done() {
+        let job = ended(v1::JobState::Failed, Vec::new(), true).to_proto();
+        assert_eq!((job.error.expect("an error").reason, job.rows_done), ("R".to_owned(), 2));
+    }
+
+    fn ended(state: v1::JobState, outputs: Vec<Content>, inline_outputs: bool) -> JobView {
+        let error = v1::JobError { reason: "R".to_owned(), message: String::new() };
+        let end = End {
+            state,
+            ended_micros: 2_500_000,
+            outputs_expire_micros: None,
+            error: Some(error).filter(|_| state == v1::JobState::Failed),
+            outputs,
+            latency: v1::LatencyRecord { attempts: 4, ..v1::LatencyRecord::default() },
+        };
+        let meta = JobMeta {
+            id: JobId(1),
+            rows: 3,
+            created_micros: 1_500_000,
+            inline_outputs,
+            ..(*new_job("a", 1).meta).clone()
+        };
+        // The last report of the worker named a stage.
+        let stage = Some(Stage::Computing);
+        JobView { meta: Arc::new(meta), state, rows_done: 2, stage, attempts: 1, end: Some(Arc::new(end)) }
+    }
+}

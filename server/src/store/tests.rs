@@ -157,8 +157,15 @@ async fn a_confirmation_is_a_change_that_reaches_the_disk() {
         let mut reader = store.database.read(Asker::Upkeep).await.unwrap();
         reader.query("SELECT promised FROM jobs").one().await.unwrap().int("promised").unwrap()
     };
-    let unpromised = NewJob { promised: false, ..new_job("a", 1) };
-    store.apply(Survival::Crash, &[Write::Submitted(unpromised)]).await.unwrap();
+    let submit = async |promised| {
+        let job = NewJob { promised, ..new_job("a", 1) };
+        store.apply(Survival::Crash, &[Write::Submitted(job)]).await.unwrap();
+    };
+    submit(true).await;
+    assert_eq!(promised().await, 1);
+    store.apply(Survival::Crash, &[end(1, &[])]).await.unwrap();
+    assert_eq!(store.forget_jobs(10, 100).await.unwrap(), 1);
+    submit(false).await;
     assert_eq!(promised().await, 0);
     let log = || std::fs::metadata(directory.path().join("server.db-wal")).unwrap().len();
     let before = log();

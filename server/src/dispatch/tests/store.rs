@@ -294,6 +294,41 @@ async fn calls_are_refused_while_the_store_is_away() {
     succeeded(&mut held).await;
 }
 
+/// Reads and writes both fail, so memory still holds decisions that are void. Without the pause, the
+/// dispatcher would ask the store again and again.
+#[tokio::test]
+async fn a_dispatcher_without_its_store_waits_before_it_asks_again_and_takes_no_events() {
+    let mut fixture = Fixture::new().await;
+    let (_commands, mut actor, _) = fixture.actor_with_worker().await;
+    fixture.alter("ALTER TABLE jobs RENAME TO away".to_owned()).await;
+    let before = std::time::Instant::now();
+    actor.decided.writes.push(Write::Confirmed(JobId(1)));
+    actor.finish().await;
+    assert!(actor.is_void() && actor.stall.as_ref().is_some_and(|stall| stall.until > before));
+    fixture.alter("ALTER TABLE away RENAME TO jobs".to_owned()).await;
+    actor.stall.as_mut().unwrap().until = before + TIME_LIMIT;
+    assert!(!actor.resume().await && actor.is_void(), "the pause is not over");
+    actor.stall.as_mut().unwrap().until = before;
+    actor.resume().await;
+    assert!(!actor.is_void(), "memory is as the store");
+}
+
+/// Late records share a transaction. They wait until they are due, or until the server stops.
+#[tokio::test]
+async fn late_records_are_written_once_they_are_due() {
+    let mut fixture = Fixture::new().await;
+    let mut actor = fixture.actor().await;
+    let now = std::time::Instant::now();
+    let (past, future) = (now.checked_sub(Duration::from_secs(1)).unwrap(), now + TIME_LIMIT);
+    for (since, stopped, due) in [(future, false, false), (future, true, true), (past, false, true)] {
+        actor.late = vec![Write::Closed(JobId(1), LatencyRecord::default())];
+        (actor.late_since, actor.stopped) = (Some(since), stopped);
+        actor.settle().await;
+        assert_eq!((actor.commit.is_some(), actor.late.is_empty()), (due, due));
+        actor.finish().await;
+    }
+}
+
 /// The job ended after its second request had looked for it in the store, and the dispatcher has
 /// forgotten the job.
 #[tokio::test]

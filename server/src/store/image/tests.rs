@@ -194,6 +194,20 @@ async fn a_folded_row_reads_back() {
     assert!(store.live_jobs().await.unwrap().is_empty());
 }
 
+/// More contents than one statement has rows.
+#[tokio::test]
+async fn a_job_has_any_number_of_outputs_in_their_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, _) = open(&directory, "jobs.db").await;
+    let mut life = Life::default();
+    let submitted = life.take(1, Step::Submit { promised: true }).unwrap();
+    let ended = life.take(1, Step::End { state: JobState::Succeeded, outputs: 2 * ROWS_MAX + 1 }).unwrap();
+    store.apply(Survival::Crash, &[submitted, ended]).await.unwrap();
+    let view = store.job("a", JobId(1), true).await.unwrap().unwrap();
+    let sizes: Vec<u64> = view.end.unwrap().outputs.iter().map(|output| output.size_bytes).collect();
+    assert_eq!(sizes, (0..=2 * ROWS_MAX as u64).collect::<Vec<_>>());
+}
+
 /// Outputs that a worker handed in for a job are kept only if the job succeeded. The rule also
 /// holds if the end shares a transaction with the job's first row.
 #[tokio::test]
