@@ -313,6 +313,23 @@ async fn a_dispatcher_without_its_store_waits_before_it_asks_again_and_takes_no_
     assert!(!actor.is_void(), "memory is as the store");
 }
 
+/// The dispatcher reads the work of jobs as the server. If it waited in the tenants' line, a tenant
+/// with many queries would hold up its workers.
+#[tokio::test]
+async fn the_dispatcher_does_not_wait_behind_the_queries_of_tenants() {
+    let mut fixture = Fixture::new().await;
+    let _watched = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.restart().await;
+    let _query = fixture.database.read(Asker::Tenant(TENANT)).await.unwrap();
+    let mut watched = fixture.dispatcher.watch(TENANT, JobId(1)).await.unwrap().expect("the job");
+    // The work is no longer in memory. It cannot be read, because the key is not in the key store.
+    let _worker = fixture.dispatcher.attach(report_of(WORKER, &[1])).await.unwrap();
+    let ended = timeout(STEP_TIMEOUT / 2, watched.wait_for(|view| view.end.is_some())).await;
+    let error = ended.expect("an end in time").unwrap().end.clone().and_then(|end| end.error.clone());
+    assert_eq!(error.expect("a failure").reason, "KEY_NOT_FOUND");
+}
+
 /// Late records share a transaction. They wait until they are due, or until the server stops.
 #[tokio::test]
 async fn late_records_are_written_once_they_are_due() {
