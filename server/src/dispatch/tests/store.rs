@@ -294,7 +294,7 @@ async fn calls_are_refused_while_the_store_is_away() {
     succeeded(&mut held).await;
 }
 
-/// Reads and writes both fail, so memory still holds decisions that are void. Without the pause, the
+/// Reads and writes both fail, so memory still holds void decisions. Without the pause, the
 /// dispatcher would ask the store again and again.
 #[tokio::test]
 async fn a_dispatcher_without_its_store_waits_before_it_asks_again_and_takes_no_events() {
@@ -323,14 +323,15 @@ async fn the_dispatcher_does_not_wait_behind_the_queries_of_tenants() {
     fixture.restart().await;
     let _query = fixture.database.read(Asker::Tenant(TENANT)).await.unwrap();
     let mut watched = fixture.dispatcher.watch(TENANT, JobId(1)).await.unwrap().expect("the job");
-    // The work is no longer in memory. It cannot be read, because the key is not in the key store.
+    // The work is no longer in memory. A read of the work fails, because there is no such key.
     let _worker = fixture.dispatcher.attach(report_of(WORKER, &[1])).await.unwrap();
     let ended = timeout(STEP_TIMEOUT / 2, watched.wait_for(|view| view.end.is_some())).await;
     let error = ended.expect("an end in time").unwrap().end.clone().and_then(|end| end.error.clone());
     assert_eq!(error.expect("a failure").reason, "KEY_NOT_FOUND");
 }
 
-/// Late records share a transaction. They wait until they are due, or until the server stops.
+/// Late records share a transaction. The transaction waits until they are due, or until the server
+/// stops.
 #[tokio::test]
 async fn late_records_are_written_once_they_are_due() {
     let mut fixture = Fixture::new().await;
