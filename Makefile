@@ -102,11 +102,11 @@ bench-ckks-peer:
 
 # Tests the GPUs of this machine for correctness, error rate and speed, and writes
 # target/bench/gpu.json. KERNELS=DIRECTORY is the output directory of
-# worker/cuda/build-kernels.sh. ARGS="--quick --emulated" uses toy sets and no GPU,
+# worker/cuda/build-kernels.sh. ARGS="--quick --emulated" uses toy sets, no GPU and no KERNELS,
 # ARGS="--help" shows the rest.
 bench-gpu:
 	mkdir -p $(REPORTS)
-	CLOAKWORK_CUDA_KERNELS=$(abspath $(KERNELS)) cargo run --release -p cloakwork-tests-gpu -- --json $(REPORTS)/gpu.json $(ARGS)
+	$(if $(KERNELS),CLOAKWORK_CUDA_KERNELS=$(abspath $(KERNELS))) cargo run --release -p cloakwork-tests-gpu -- --json $(REPORTS)/gpu.json $(ARGS)
 
 # Compares a server process under load with the core, in alternation, and writes
 # target/bench/service.json. Takes a quarter of an hour; ARGS=--quick takes one minute.
