@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -24,19 +23,21 @@ class Tree:
         self.root = WORK / name / "tree"
         self.sample = sample
         self.programs = []
+        # All builds use this state. An edit during the run would otherwise make mutants unviable.
+        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listing, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+        originals = {self.root / name: ROOT / name for name in names if (ROOT / name).is_file()}
+        self.files = {path: (original.read_bytes(), original.stat().st_mode) for path, original in originals.items()}
 
     def restore(self):
         """Makes the copy equal to the tree. Equal files stay as they are, so that builds stay current."""
-        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        names = subprocess.run(listing, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
-        wanted = {self.root / name: ROOT / name for name in names if (ROOT / name).is_file()}
-        for path in [path for path in self.root.rglob("*") if path.is_file() and path not in wanted]:
+        for path in [path for path in self.root.rglob("*") if path.is_file() and path not in self.files]:
             path.unlink()
-        for path, original in wanted.items():
-            if not path.exists() or path.read_bytes() != original.read_bytes():
+        for path, (content, mode) in self.files.items():
+            if not path.exists() or path.read_bytes() != content:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(original, path)
-                shutil.copymode(original, path)
+                path.write_bytes(content)
+                path.chmod(mode)
 
     def replace(self, mutant):
         """Applies a mutant to the copy, as cargo-mutants does."""

@@ -12,7 +12,7 @@ use super::{actor::Actor, command::Command, effects::HandedOver, settle::Commit,
 use crate::{database, error::ApiError};
 
 /// Pause between two attempts while the store fails.
-const STORE_RETRY_PAUSE: Duration = Duration::from_millis(250);
+pub(super) const STORE_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// State after a failure of the store. The state ends when a transaction succeeds, or when nothing
 /// is left to write.

@@ -150,27 +150,30 @@ async fn a_program_that_a_job_carried_is_not_a_registered_one() {
 }
 
 #[tokio::test]
+async fn a_promised_job_is_promised_from_its_first_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    store.apply(Survival::Crash, &[Write::Submitted(new_job("a", 1))]).await.unwrap();
+    assert_eq!(promised(&store).await, 1);
+}
+
+/// Whether the only job is promised.
+async fn promised(store: &Store) -> i64 {
+    let mut reader = store.database.read(Asker::Upkeep).await.unwrap();
+    reader.query("SELECT promised FROM jobs").one().await.unwrap().int("promised").unwrap()
+}
+
+#[tokio::test]
 async fn a_confirmation_is_a_change_that_reaches_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory).await;
-    let promised = async || -> i64 {
-        let mut reader = store.database.read(Asker::Upkeep).await.unwrap();
-        reader.query("SELECT promised FROM jobs").one().await.unwrap().int("promised").unwrap()
-    };
-    let submit = async |promised| {
-        let job = NewJob { promised, ..new_job("a", 1) };
-        store.apply(Survival::Crash, &[Write::Submitted(job)]).await.unwrap();
-    };
-    submit(true).await;
-    assert_eq!(promised().await, 1);
-    store.apply(Survival::Crash, &[end(1, &[])]).await.unwrap();
-    assert_eq!(store.forget_jobs(10, 100).await.unwrap(), 1);
-    submit(false).await;
-    assert_eq!(promised().await, 0);
+    let unpromised = NewJob { promised: false, ..new_job("a", 1) };
+    store.apply(Survival::Crash, &[Write::Submitted(unpromised)]).await.unwrap();
+    assert_eq!(promised(&store).await, 0);
     let log = || std::fs::metadata(directory.path().join("server.db-wal")).unwrap().len();
     let before = log();
     store.apply(Survival::PowerFailure, &[Write::Confirmed(JobId(1))]).await.unwrap();
-    assert_eq!(promised().await, 1);
+    assert_eq!(promised(&store).await, 1);
     assert!(log() > before, "SQLite waits for the disk only if the log has a new frame");
 }
 

@@ -13,7 +13,15 @@ fn a_write_takes_a_unit_for_each_object_and_for_each_piece_of_its_bytes() {
 #[test]
 fn limits_reach_the_scheduler_in_its_units() {
     // The scheduler has defaults of its own, which differ from these.
-    let limits = Limits { queued_jobs: 11, tenant_queued_jobs: 12, workers: 13, job_attempts: 14, ..Limits::default() };
+    let limits = Limits {
+        queued_jobs: 11,
+        tenant_queued_jobs: 12,
+        workers: 13,
+        job_attempts: 14,
+        lease_ms: 15,
+        progress_ms: 16,
+        ..Limits::default()
+    };
     let config = actor::config(&limits);
     assert_eq!(config.lease_micros, limits.lease_ms * 1000);
     assert_eq!(config.progress_timeout_micros, limits.progress_ms * 1000);
@@ -22,7 +30,7 @@ fn limits_reach_the_scheduler_in_its_units() {
         [config.jobs_max, config.jobs_per_tenant_max, config.workers_max].map(|count| count as u64),
         [limits.queued_jobs, limits.tenant_queued_jobs, limits.workers]
     );
-    // Jobs may overtake a large job by the turns of sixteen tenants.
+    // Jobs of a tenant may overtake the tenant's first job by the cost of sixteen turns.
     assert_eq!((config.quantum_cost, config.overtaking_cost_max), (actor::QUANTUM_COST, 16 * actor::QUANTUM_COST));
 }
 
@@ -108,7 +116,8 @@ fn a_lease_permits_reads_of_the_stored_inputs_and_key_parts_of_its_job_alone() {
     assert!(!leased.needs(&Digest { size_bytes: 2, ..digest(1) }), "the size is a part of the digest");
 }
 
-/// Work with a program of seven bytes and three key parts, of which one is the companion's.
+/// Work whose program has seven bytes. Two of its key parts belong to the key of the set, and the
+/// third belongs to the key of the companion.
 fn work(inputs: [Content; 2]) -> live::Work {
     live::Work {
         program: Bytes::from_static(&[0; 7]),

@@ -304,7 +304,11 @@ async fn a_dispatcher_without_its_store_waits_before_it_asks_again_and_takes_no_
     let before = std::time::Instant::now();
     actor.decided.writes.push(Write::Confirmed(JobId(1)));
     actor.finish().await;
-    assert!(actor.is_void() && actor.stall.as_ref().is_some_and(|stall| stall.until > before));
+    let pause_end = actor.stall.as_ref().expect("the store is away").until;
+    assert!(actor.is_void() && pause_end >= before + recover::STORE_RETRY_PAUSE);
+    let other = WorkerId(2);
+    actor.step(Event::Reported { worker: other, report: report(other).report.clone() });
+    assert_eq!(actor.scheduler.stats().pools["cpu"].workers, 1, "the scheduler takes no events");
     fixture.alter("ALTER TABLE away RENAME TO jobs".to_owned()).await;
     actor.stall.as_mut().unwrap().until = before + TIME_LIMIT;
     assert!(!actor.resume().await && actor.is_void(), "the pause is not over");
@@ -313,14 +317,15 @@ async fn a_dispatcher_without_its_store_waits_before_it_asks_again_and_takes_no_
     assert!(!actor.is_void(), "memory is as the store");
 }
 
-/// The dispatcher reads the work of jobs as the server. If it waited in the tenants' line, a tenant
-/// with many queries would hold up its workers.
+/// The dispatcher reads the work of jobs as the server. In the tenants' line, these reads would
+/// wait behind a tenant's queries and hold up the workers.
 #[tokio::test]
 async fn the_dispatcher_does_not_wait_behind_the_queries_of_tenants() {
     let mut fixture = Fixture::new().await;
     let _watched = fixture.submit(1, true).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
     fixture.restart().await;
+    // The line of the tenants has a single place.
     let _query = fixture.database.read(Asker::Tenant(TENANT)).await.unwrap();
     let mut watched = fixture.dispatcher.watch(TENANT, JobId(1)).await.unwrap().expect("the job");
     // The work is no longer in memory. A read of the work fails, because there is no such key.
@@ -330,8 +335,7 @@ async fn the_dispatcher_does_not_wait_behind_the_queries_of_tenants() {
     assert_eq!(error.expect("a failure").reason, "KEY_NOT_FOUND");
 }
 
-/// Late records share a transaction. The transaction waits until they are due, or until the server
-/// stops.
+/// Late records share a transaction, which waits until the records are due or the server stops.
 #[tokio::test]
 async fn late_records_are_written_once_they_are_due() {
     let mut fixture = Fixture::new().await;

@@ -19,6 +19,9 @@ use ours::Ours;
 use peer_tfhe::integer::Integers;
 use report::{Report, Row};
 
+/// Longest operands that `--quick` measures.
+const QUICK_BITS_MAX: u32 = 32;
+
 const USAGE: &str = "\
 usage: cloakwork-circuits [--quick] [--case TEXT] [--json FILE] [--document FILE]
   --quick          one pair of each computation of at most 32 bits, and of 32 jobs at once
@@ -61,7 +64,7 @@ impl Options {
 
     /// Whether a row is measured. Wide operands and AES take nearly all of the time.
     fn wants(&self, case: &Case) -> bool {
-        let is_short = ["u8 ", "u32 "].iter().any(|bits| case.name.starts_with(bits)) || case.jobs > 1;
+        let is_short = case.computation.bits <= QUICK_BITS_MAX || case.jobs > 1;
         match &self.only[..] {
             [] => !self.quick || is_short,
             only => only.iter().any(|text| case.name.contains(text)),
