@@ -58,24 +58,36 @@ pub(crate) struct Draft {
     goal: Goal,
     sources: Vec<Source>,
     bootstraps: Vec<Bootstrap>,
-    /// For each family, the latest of its bootstraps. A family is all bootstraps of one input: they
-    /// have equal rotations, so their noise is correlated.
-    families: Vec<usize>,
-    /// The family of each input. The map shares the input with the bootstraps, because inputs of
-    /// parities are long.
-    known: HashMap<Rc<Combination>, FamilyId>,
-    /// The result of each function of a family's input. A program can have 100,000 functions of one
-    /// input, and a linear search among them for each new function would take minutes.
-    results: HashMap<(FamilyId, Rc<Function>), SourceId>,
+    inputs: Vec<Input>,
+    /// The number of each input.
+    known: HashMap<Rc<Combination>, InputId>,
+    /// The number of families, and the family of each list of terms. Inputs that differ in constant
+    /// or span have ciphertexts with the same mask.
+    families: HashMap<Rc<[(SourceId, i64)]>, FamilyId>,
+    /// The result of each function of an input. A program can have 100,000 functions of one input,
+    /// and a linear search among them for each new function would take minutes.
+    results: HashMap<(InputId, Rc<Function>), SourceId>,
 }
 
-/// Number of a family.
+/// Number of an input of bootstraps.
+type InputId = usize;
+
+/// Number of a family. A family is all bootstraps of inputs with the same terms. Their rotations
+/// differ by a constant, so their noise is correlated.
 type FamilyId = usize;
+
+/// An input of bootstraps.
+struct Input {
+    combination: Rc<Combination>,
+    family: FamilyId,
+    /// The latest bootstrap of the input.
+    latest: usize,
+}
 
 /// Input of a bootstrap: a combination that starts at 0, whose factors have no common divisor.
 #[derive(Clone, PartialEq, Eq)]
 struct Combination {
-    terms: Vec<(SourceId, i64)>,
+    terms: Rc<[(SourceId, i64)]>,
     /// In half steps.
     constant: i64,
     /// Largest value, in steps.
@@ -87,7 +99,7 @@ impl Hash for Combination {
     fn hash<H: Hasher>(&self, state: &mut H) {
         #[cfg(test)]
         effort::spend(1 + self.terms.len());
-        for (source, factor) in &self.terms {
+        for (source, factor) in &*self.terms {
             state.write_u64((*source as u64) ^ (*factor as u64).rotate_left(32));
         }
         state.write_u64((self.constant as u64) ^ (self.span as u64).rotate_left(32));
@@ -95,10 +107,9 @@ impl Hash for Combination {
 }
 
 struct Bootstrap {
-    input: Rc<Combination>,
+    input: InputId,
     /// Whether the bootstrap would still bear its input if all values in it were noisier.
     bears_noisier: bool,
-    family: FamilyId,
     functions: Vec<Rc<Function>>,
     /// The result of each function.
     results: Vec<SourceId>,
@@ -119,8 +130,9 @@ impl Draft {
             goal,
             sources: Vec::new(),
             bootstraps: Vec::new(),
-            families: Vec::new(),
+            inputs: Vec::new(),
             known: HashMap::new(),
+            families: HashMap::new(),
             results: HashMap::new(),
         }
     }
@@ -223,9 +235,9 @@ impl Draft {
 
     /// The variances of inputs and of results of bootstraps, each in multiples of its own unit.
     ///
-    /// Results of bootstraps of different inputs are independent, so their variances add up.
-    /// Results of one family are correlated, and two inputs may be the same ciphertext. In these
-    /// cases the deviations add up.
+    /// Results of different families are independent, so their variances add up. Results of one
+    /// family are correlated, and two inputs of the graph may be the same ciphertext. In these cases
+    /// the deviations add up.
     fn variances(&self, terms: &[(SourceId, i64)]) -> [u64; 2] {
         #[cfg(test)]
         effort::spend(1 + terms.len());
@@ -240,7 +252,7 @@ impl Draft {
             let Source { origin, noise, .. } = &self.sources[*source];
             let deviation = factor.unsigned_abs() * noise;
             match origin {
-                Some(bootstrap) => deviations.push((self.bootstraps[*bootstrap].family, deviation)),
+                Some(bootstrap) => deviations.push((self.input_of(*bootstrap).family, deviation)),
                 None => inputs += deviation,
             }
         }
@@ -262,57 +274,59 @@ impl Draft {
         let range = x.range();
         let [(source, factor)] = x.terms[..] else { return None };
         let origin = self.sources[source].origin?;
-        let bootstrap = &self.bootstraps[origin];
+        let (bootstrap, span) = (&self.bootstraps[origin], self.input_of(origin).combination.span);
         let place = bootstrap.results.iter().position(|result| *result == source)?;
         let at = |index: i64| {
             let value = (bootstrap.functions[place].at(index, self.values) * factor + x.constant) / HALVES;
             (range.min..=range.max).contains(&value).then(|| function(value))
         };
-        let composed: Vec<i64> = (0..=bootstrap.input.span).map(at).collect::<Option<_>>()?;
+        let composed: Vec<i64> = (0..=span).map(at).collect::<Option<_>>()?;
         if composed.iter().all(|result| *result == composed[0]) {
             return Some(Cell::constant(composed[0]));
         }
         let function = Function::new(&composed, self.values)?;
         // Each function of a wide input takes its own bootstrap, while functions of the result
         // could share one.
-        let is_cheaper = self.goal == Goal::Depth || 2 * (bootstrap.input.span + 1) <= self.values;
-        let family = bootstrap.family;
-        is_cheaper.then(|| self.bootstrap_in(family, self.noise_max, function))
+        let is_cheaper = self.goal == Goal::Depth || 2 * (span + 1) <= self.values;
+        let input = bootstrap.input;
+        is_cheaper.then(|| self.bootstrap_of(input, self.noise_max, function))
     }
 
     /// Looks up a function of an input. `noise_max` is the squared noise that the bootstrap bears,
     /// and the caller has checked the input against it.
-    fn bootstrap(&mut self, input: Combination, noise_max: u64, function: Function) -> Cell {
-        let family = match self.known.get(&input) {
-            Some(family) => *family,
+    fn bootstrap(&mut self, combination: Combination, noise_max: u64, function: Function) -> Cell {
+        let input = match self.known.get(&combination) {
+            Some(input) => *input,
             None => {
-                let (family, input) = (self.families.len(), Rc::new(input));
-                self.known.insert(input.clone(), family);
-                let first = self.add_bootstrap(input, family, noise_max);
-                self.families.push(first);
-                family
+                let (input, next_family) = (self.inputs.len(), self.families.len());
+                let family = *self.families.entry(combination.terms.clone()).or_insert(next_family);
+                let combination = Rc::new(combination);
+                self.known.insert(combination.clone(), input);
+                self.inputs.push(Input { combination, family, latest: self.bootstraps.len() });
+                self.add_bootstrap(input, noise_max);
+                input
             }
         };
-        self.bootstrap_in(family, noise_max, function)
+        self.bootstrap_of(input, noise_max, function)
     }
 
-    /// Looks up a function of the input of a family, whose bootstraps exist already.
-    fn bootstrap_in(&mut self, family: FamilyId, noise_max: u64, function: Function) -> Cell {
+    /// Looks up a function of an input that has bootstraps already.
+    fn bootstrap_of(&mut self, input: InputId, noise_max: u64, function: Function) -> Cell {
         let (range, offset) = (function.range, function.offset);
-        let key = (family, Rc::new(function));
+        let key = (input, Rc::new(function));
         if let Some(result) = self.results.get(&key) {
             return Cell::of(*result, range).plus_halves(offset);
         }
-        // All bootstraps of a family have room for equally many functions, so only the latest one
+        // All bootstraps of an input have room for equally many functions, so only the latest one
         // can have room left.
-        let latest = &self.bootstraps[self.families[family]];
-        let input = latest.input.clone();
-        let taken = (latest.functions.len() as i64 + 1) * (input.span + 1);
+        let combination = self.inputs[input].combination.clone();
+        let latest = &self.bootstraps[self.inputs[input].latest];
+        let taken = (latest.functions.len() as i64 + 1) * (combination.span + 1);
         if !latest.functions.is_empty() && taken > self.values {
-            self.families[family] = self.add_bootstrap(input.clone(), family, noise_max);
+            self.add_bootstrap(input, noise_max);
         }
-        let index = self.families[family];
-        let depth = 1 + self.depth_of(&input.terms);
+        let index = self.inputs[input].latest;
+        let depth = 1 + self.depth_of(&combination.terms);
         self.sources.push(Source { origin: Some(index), noise: 1, depth });
         let result = self.sources.len() - 1;
         self.bootstraps[index].functions.push(key.1.clone());
@@ -321,12 +335,16 @@ impl Draft {
         Cell::of(result, range).plus_halves(offset)
     }
 
-    /// Adds a bootstrap that has no function yet.
-    fn add_bootstrap(&mut self, input: Rc<Combination>, family: FamilyId, noise_max: u64) -> usize {
-        let bears_noisier = self.noisier(self.variances(&input.terms).iter().sum()) <= noise_max;
-        let index = self.bootstraps.len();
-        self.bootstraps.push(Bootstrap { input, bears_noisier, family, functions: Vec::new(), results: Vec::new() });
-        index
+    /// Adds a bootstrap of an input. The bootstrap has no function yet.
+    fn add_bootstrap(&mut self, input: InputId, noise_max: u64) {
+        let terms = &self.inputs[input].combination.terms;
+        let bears_noisier = self.noisier(self.variances(terms).iter().sum()) <= noise_max;
+        self.inputs[input].latest = self.bootstraps.len();
+        self.bootstraps.push(Bootstrap { input, bears_noisier, functions: Vec::new(), results: Vec::new() });
+    }
+
+    fn input_of(&self, bootstrap: usize) -> &Input {
+        &self.inputs[self.bootstraps[bootstrap].input]
     }
 
     /// Cost of the graph that returns these cells, without building the graph. Panics where
@@ -364,8 +382,9 @@ impl Draft {
                 graph.tables.push(table.clone());
                 graph.tables.len() - 1
             });
-            let terms = terms(&bootstrap.input.terms, &numbers);
-            let constant = (bootstrap.input.constant as u64).wrapping_mul(half);
+            let Combination { terms: of_input, constant, .. } = &*self.inputs[bootstrap.input].combination;
+            let terms = terms(of_input, &numbers);
+            let constant = (*constant as u64).wrapping_mul(half);
             let may_be_noisier = bootstrap.results.iter().all(|result| may_be_noisier[*result]);
             graph.nodes.push(Node { terms, constant, table: Some(table), first_value: next, may_be_noisier });
             for (result, _) in wanted {
@@ -405,7 +424,7 @@ impl Draft {
         let mut may = vec![true; self.sources.len()];
         let is_needed = |bootstrap: &&Bootstrap| bootstrap.results.iter().any(|result| needed[*result]);
         for bootstrap in self.bootstraps.iter().filter(is_needed).filter(|bootstrap| !bootstrap.bears_noisier) {
-            bootstrap.input.terms.iter().for_each(|(source, _)| may[*source] = false);
+            self.inputs[bootstrap.input].combination.terms.iter().for_each(|(source, _)| may[*source] = false);
         }
         may
     }
@@ -418,7 +437,8 @@ impl Draft {
         }
         for bootstrap in self.bootstraps.iter().rev() {
             if bootstrap.results.iter().any(|result| needed[*result]) {
-                bootstrap.input.terms.iter().for_each(|(source, _)| needed[*source] = true);
+                let terms = &self.inputs[bootstrap.input].combination.terms;
+                terms.iter().for_each(|(source, _)| needed[*source] = true);
             }
         }
         needed
@@ -483,6 +503,23 @@ mod tests {
             let bootstrapped = draft.bootstrapped(&inputs[0]);
             assert_eq!(bootstrapped == inputs[0], three, "{name}");
         }
+    }
+
+    /// Inputs with the same terms have the same mask, so the deviations of their results add up. The
+    /// tables of two inputs may even be equal up to a rotation, and then the ciphertexts are equal.
+    #[test]
+    fn lookups_of_the_same_terms_are_correlated_whatever_their_ranges_and_constants() {
+        let mut draft = Draft::new(by_name("TOY_MESSAGE_2_CARRY_2").expect("a set"), Goal::Work);
+        let inputs: Vec<Cell> = (0..3).map(|_| draft.input(1, 1)).collect();
+        let sum = Cell::sum(&inputs);
+        let narrow = sum.within(0, 2);
+        let raised = sum.within(1, 3);
+        let results: Vec<Cell> =
+            [&sum, &narrow, &raised].map(|cell| draft.lookup_as_asked(cell, |value| value / 2)).into();
+        assert_eq!(draft.bootstraps.len(), 3, "the inputs differ");
+        assert_eq!(draft.noise_of(&Cell::sum(&results)), 9);
+        let other = draft.lookup_as_asked(&inputs[0].plus(&inputs[1]), |value| value / 2);
+        assert_eq!(draft.noise_of(&results[0].plus(&other)), 2, "other terms have another mask");
     }
 
     /// An output with one deviation more than the set allows.

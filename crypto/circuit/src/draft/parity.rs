@@ -83,7 +83,7 @@ impl Draft {
         // Places the bit in the middle of its half of the torus, as far from both ends as possible.
         // Otherwise noise could move the bit across an end.
         let constant = (constant + HALVES * self.values / 2) % turn;
-        self.bootstrap(Combination { terms, constant, span: 2 * self.values - 1 }, noise_max, function)
+        self.bootstrap(Combination { terms: terms.into(), constant, span: 2 * self.values - 1 }, noise_max, function)
     }
 }
 
