@@ -1,8 +1,8 @@
 //! Division of polynomial rows among threads.
 //!
-//! A whole row is too much for one thread while others have none, and more than a cache holds. A
-//! row is therefore cut into *stretches*, each for one thread. A stretch is cut into *parts*, which
-//! are processed one after the other.
+//! One thread for each whole row would leave other threads idle, and a row is larger than a cache.
+//! Each row is therefore cut into *stretches*, each for one thread. A stretch is cut into *parts*,
+//! which are processed one after the other.
 
 use std::ops::Range;
 

@@ -13,8 +13,8 @@ use std::{
 
 use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 
-/// Threads for work in many short pieces. To start a thread, or to wake one up, takes as long as
-/// transforming a row.
+/// Threads for work in many short pieces. Starting or waking a thread takes as long as transforming
+/// a row.
 pub struct Team {
     /// The threads, or None if there is only the caller's thread.
     pool: Option<Pool>,

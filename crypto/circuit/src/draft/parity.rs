@@ -28,8 +28,8 @@ impl Parity {
         let (mut left, mut right) = (self.sources.iter().peekable(), other.sources.iter().peekable());
         while let (Some(&&one), Some(&&two)) = (left.peek(), right.peek()) {
             if one.0 == two.0 {
-                // A source with its offset is a multiple of half the torus, so twice both is 0.
-                // Only the difference of the two offsets remains.
+                // The sum of a source and its offset is a multiple of half the torus, so twice the
+                // sum is 0. Only the difference of the two offsets remains.
                 constant += two.1 - one.1;
             } else {
                 sources.push(if one.0 < two.0 { one } else { two });
