@@ -29,7 +29,7 @@ use std::{
     rc::Rc,
 };
 
-use cloakwork_params::{Encoding, ParameterSet, table::input_noise_halves};
+use cloakwork_params::{Encoding, ParameterSet, table::input_noise_tenths};
 
 pub(crate) use self::{
     cell::{Cell, Range},
@@ -50,9 +50,9 @@ pub(crate) struct Draft {
     /// Number of values of a block, which fill half of the torus.
     values: i64,
     noise_max: u64,
-    /// Factor, in halves, for the variance of noisier values: inputs, and results of the set's
+    /// Factor, in tenths, for the variance of noisier values: inputs, and results of the set's
     /// companion.
-    noisier_halves: u64,
+    noisier_tenths: u64,
     /// Largest noise level of an output.
     level_max: u64,
     goal: Goal,
@@ -125,7 +125,7 @@ impl Draft {
             set,
             values: (message_modulus * carry_modulus) as i64,
             noise_max: set.squared_noise_max,
-            noisier_halves: input_noise_halves(set),
+            noisier_tenths: input_noise_tenths(set),
             level_max: max_noise_level,
             goal,
             sources: Vec::new(),
@@ -230,7 +230,7 @@ impl Draft {
 
     /// Counted variance of inputs or of results of the companion.
     fn noisier(&self, variance: u64) -> u64 {
-        (variance * self.noisier_halves).div_ceil(2)
+        (variance * self.noisier_tenths).div_ceil(10)
     }
 
     /// The variances of inputs and of results of bootstraps, each in multiples of its own unit.
@@ -480,11 +480,11 @@ mod tests {
 
     #[test]
     fn only_results_whose_lookups_have_noise_to_spare_may_be_noisier() {
-        // The set bears 51. Two and two results have 34, which is 51 with a factor of 1.5. Three
-        // and three results have 51 without the factor.
+        // The set bears 51. One and one result have 17, which is 28 with a factor of 1.6. Two and
+        // two results have 34, which is 55 with the factor.
         let set = "TOY_MESSAGE_2_CARRY_2_N2048";
-        assert_eq!(flags(set, 2), (true, vec![true; 4]));
-        assert_eq!(flags(set, 3), (true, vec![false; 6]), "programs that take the output as an input expect its noise");
+        assert_eq!(flags(set, 1), (true, vec![true; 2]));
+        assert_eq!(flags(set, 2), (true, vec![false; 4]), "programs that take the output as an input expect its noise");
         assert_eq!(flags("TOY_MESSAGE_2_CARRY_2", 3), (true, vec![true; 6]), "nothing is noisier there");
     }
 

@@ -5,7 +5,7 @@ mod compression;
 mod row;
 mod rows;
 
-pub use companions::{Companion, companion_of, input_noise_halves};
+pub use companions::{Companion, companion_of, input_noise_tenths};
 pub use compression::{COMPRESSION_SETS, compression_for, find_compression};
 pub use rows::SETS;
 

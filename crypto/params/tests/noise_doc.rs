@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cloakwork_params::Standing;
 use cloakwork_params::noise::{CompressionNoise, NoiseBudget, transform_loss};
-use cloakwork_params::table::{COMPRESSION_SETS, SETS, find, input_noise_halves};
+use cloakwork_params::table::{COMPRESSION_SETS, SETS, find, input_noise_tenths};
 
 #[test]
 fn tables_of_the_document_match_the_formula() {
@@ -100,7 +100,7 @@ fn compression() -> String {
         let list = noise.unpacking_failure_log2(set, compression);
         let unpacked = noise.after_unpacking(set);
         let after = unpacked.failure_log2(set);
-        let sum = 2 * set.squared_noise_max / input_noise_halves(set);
+        let sum = 10 * set.squared_noise_max / input_noise_tenths(set);
         let after_sum = unpacked.failure_log2_for(set, sum as f64);
         let cell = format!(" {list:.1} | {after:.1} | {after_sum:.1} |\n");
         out.truncate(out.len() - 1);

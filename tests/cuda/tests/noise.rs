@@ -250,10 +250,10 @@ fn every_set_that_gpus_serve_keeps_its_failure_bound_on_gpus() {
 fn sums_of_a_companions_results_keep_the_failure_bound_on_gpus() {
     let gpu = gpu(4, true);
     for set in table::SETS {
-        let Some(Companion { set: companion, noise_halves }) = table::companion_of(set) else { continue };
+        let Some(Companion { set: companion, noise_tenths }) = table::companion_of(set) else { continue };
         assert!(serves(set, &gpu) && serves(companion, &gpu), "{}", set.name);
         let result = on_gpus(companion).output();
-        let sum = (2 * set.squared_noise_max / noise_halves) as f64;
+        let sum = (10 * set.squared_noise_max / noise_tenths) as f64;
         for bootstrapping in [set, companion] {
             let failure = on_gpus(bootstrapping).failure_log2_of(bootstrapping, sum * result);
             println!("{} on results of {}: 2^{failure:.1}", bootstrapping.name, companion.name);

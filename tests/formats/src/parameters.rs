@@ -36,9 +36,9 @@ fn tables() -> String {
 }
 
 fn companion(out: &mut String, set: &ParameterSet) {
-    let Some(Companion { set: companion, noise_halves }) = table::companion_of(set) else { return };
-    let count = format!("{} times", noise_halves as f64 / 2.0);
-    row(out, &[set.name, companion.name, if noise_halves == 2 { "like its own" } else { &count }]);
+    let Some(Companion { set: companion, noise_tenths }) = table::companion_of(set) else { return };
+    let count = format!("{} times", noise_tenths as f64 / 10.0);
+    row(out, &[set.name, companion.name, if noise_tenths == 10 { "like its own" } else { &count }]);
 }
 
 fn numbers(out: &mut String, set: &ParameterSet) {

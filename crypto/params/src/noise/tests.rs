@@ -4,7 +4,7 @@ use super::gadget::{balanced_digit_squares, digit_square};
 use super::modulus_switch::SwitchError;
 use super::*;
 use crate::set::{CompressionSet, Decomposition, Encoding, ModulusSwitch, SetId, Standing};
-use crate::table::{COMPRESSION_SETS, Companion, SETS, by_name, companion_of, find, input_noise_halves};
+use crate::table::{COMPRESSION_SETS, Companion, SETS, by_name, companion_of, find, input_noise_tenths};
 
 /// Published figures treat the body's rounding as noise between symmetric boundaries, and the
 /// digits of a key switch as uniform. These figures take the transform's error from a fit to
@@ -96,8 +96,8 @@ fn what_programs_may_sum_up_keeps_the_claim() {
 #[test]
 fn sums_of_a_companions_results_keep_the_failure_bound() {
     for set in SETS {
-        let Some(Companion { set: companion, noise_halves }) = companion_of(set) else { continue };
-        let sum = (2 * set.squared_noise_max / noise_halves) as f64;
+        let Some(Companion { set: companion, noise_tenths }) = companion_of(set) else { continue };
+        let sum = (10 * set.squared_noise_max / noise_tenths) as f64;
         for bootstrapping in [set, companion] {
             let failure = KeyWeight::averaged_log2(bootstrapping, |key| {
                 let of_results = KeyWeight { big_ones: key.big_ones, ..KeyWeight::expected(companion) };
@@ -119,7 +119,7 @@ fn sums_of_unpacked_ciphertexts_keep_the_failure_bound() {
     for compression in COMPRESSION_SETS.iter().filter(|row| row.published_failure_log2.is_some()) {
         for set in compression.parameter_sets.iter().filter_map(|id| find(*id)) {
             let after = CompressionNoise::of(set, compression).after_unpacking(set);
-            let sum = 2 * set.squared_noise_max / input_noise_halves(set);
+            let sum = 10 * set.squared_noise_max / input_noise_tenths(set);
             let failure = after.failure_log2_for(set, sum as f64);
             assert!(failure <= -128.0, "{}: {sum} fail with 2^{failure}", compression.name);
             if let Some(Companion { set: companion, .. }) = companion_of(set) {

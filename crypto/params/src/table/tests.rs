@@ -76,13 +76,13 @@ fn compression_sets_fit_their_parameter_sets() {
 fn companions_bootstrap_the_ciphertexts_of_their_sets() {
     let mut pairs = 0;
     for set in SETS {
-        let Some(Companion { set: other, noise_halves }) = companion_of(set) else { continue };
+        let Some(Companion { set: other, noise_tenths }) = companion_of(set) else { continue };
         let key = |set: &ParameterSet| (set.torus, set.glwe_dimension, set.polynomial_size, set.glwe_noise);
         let plaintext = |set: &ParameterSet| (set.encoding, set.squared_noise_max, set.standing);
         assert_eq!((key(set), plaintext(set)), (key(other), plaintext(other)), "{}", set.name);
         assert_eq!([set.order, other.order], [Order::KeySwitchFirst; 2], "{}", set.name);
         assert!(set.grouping == 1 && other.grouping > 1 && companion_of(other).is_none(), "{}", set.name);
-        assert_eq!(input_noise_halves(set), noise_halves);
+        assert_eq!(input_noise_tenths(set), noise_tenths);
         pairs += 1;
     }
     assert_eq!(pairs, 5);
