@@ -5,7 +5,7 @@ use cloakwork_proto::v1::{self, DeleteRequest, DescribeRequest, GetRequest, JobO
 use tonic::Code;
 
 use crate::{
-    Client, ClientError, Digest, Encrypted, Progress, Result, Source, names,
+    Client, ClientError, Digest, Encrypted, Output, Progress, Result, Shape, Source, names,
     response::required,
     retry::{Attempts, retry},
 };
@@ -44,10 +44,11 @@ impl Client {
         required(self.call(request, send).await?.ciphertext, "ciphertext")
     }
 
-    /// The bytes of a list on the server, checked against their digest.
-    pub async fn ciphertext(&self, name: &str) -> Result<Bytes> {
+    /// A list on the server, by its name and the shape that it must have.
+    pub async fn ciphertext(&self, name: &str, shape: Shape) -> Result<Encrypted> {
         let digest = self.describe(name).await?.digest;
-        self.output(&JobOutput { name: name.to_owned(), digest, ..Default::default() }).await
+        let message = JobOutput { name: name.to_owned(), digest, ..Default::default() };
+        self.output(&Output { message, shape }).await
     }
 
     /// Deletes a list.
@@ -61,23 +62,25 @@ impl Client {
         }
     }
 
-    /// The bytes of a job's output, inline or from the server, checked against their digest. At
-    /// most 4 GiB, because they are held in memory.
-    pub async fn output(&self, output: &JobOutput) -> Result<Bytes> {
-        let digest = required(output.digest.as_ref(), "digest of an output")?;
+    /// A job's output, inline or from the server, checked against the digest that the server
+    /// states. At most 4 GiB, because the output is held in memory. Decryption compares the output
+    /// with its shape.
+    pub async fn output(&self, output: &Output) -> Result<Encrypted> {
+        let Output { message, shape } = output;
+        let digest = required(message.digest.as_ref(), "digest of an output")?;
         let digest = Digest::from_message(digest)?;
         if digest.size_bytes > LIST_BYTES_MAX {
-            let problem = format!("{}: {} bytes are more than a list has", output.name, digest.size_bytes);
+            let problem = format!("{}: {} bytes are more than a list has", message.name, digest.size_bytes);
             return Err(ClientError::malformed(problem));
         }
-        let bytes = match output.inline.is_empty() {
-            true => self.fetch(&output.name, digest.size_bytes).await?,
-            false => output.inline.clone(),
+        let envelope = match message.inline.is_empty() {
+            true => self.fetch(&message.name, digest.size_bytes).await?,
+            false => message.inline.clone(),
         };
-        if Digest::of(&bytes) == digest {
-            Ok(bytes)
+        if Digest::of(&envelope) == digest {
+            Ok(Encrypted { envelope, shape: shape.clone() })
         } else {
-            Err(ClientError::malformed(format!("the bytes of {} are not those of its digest", output.name)))
+            Err(ClientError::malformed(format!("the bytes of {} are not those of its digest", message.name)))
         }
     }
 

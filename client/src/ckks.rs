@@ -10,10 +10,7 @@ mod public;
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
-use cloakwork_params::{
-    AnySet, EnvelopeError, EnvelopeReader, KeyId, ObjectKind,
-    ckks::{CkksSet, layout::CiphertextShape},
-};
+use cloakwork_params::{EnvelopeReader, KeyId, ObjectKind, ckks::CkksSet};
 use cloakwork_secret::{
     Randomness, SecretError,
     ckks::{
@@ -32,7 +29,10 @@ pub use generate::{CkksBootstrap, CkksWish};
 pub use program::{VectorProgram, VectorProgramBuilder, VectorValue};
 pub use public::CkksPublicKey;
 
-use crate::{ClientError, Encrypted, Part, Result};
+use crate::{
+    ClientError, Encrypted, Part, Result,
+    shape::{Shape, VectorShape},
+};
 
 /// A secret key for CKKS and its evaluation key. `Debug` prints no secret, and the key is wiped on
 /// drop.
@@ -67,7 +67,7 @@ impl CkksKeys {
         let ciphertext = self.key.encrypt_seeded(self.ring(), numbers, level, &mut randomness)?;
         let mut envelope = Vec::new();
         encode(&ciphertext, self.ring(), self.key_id(), &mut envelope)?;
-        Ok(Encrypted { envelope: envelope.into(), count: numbers.len() })
+        Ok(Encrypted { envelope: envelope.into(), shape: shape_of(self.ring(), numbers, level) })
     }
 
     /// Generates an encoded public key. Its holders can encrypt numbers, and only the owner of
@@ -80,14 +80,29 @@ impl CkksKeys {
         Ok(envelope.into())
     }
 
-    /// Decrypts numbers that were encrypted or computed under the key. The ciphertext is checked,
-    /// including its digest. The numbers are wiped on drop.
+    /// Decrypts numbers that were encrypted or computed under the key, and rounds them to
+    /// [`DIGITS`] digits behind the point. The ciphertext is checked, including its digest, and
+    /// must have its shape. The numbers are wiped on drop.
+    pub fn decrypt(&self, list: &Encrypted) -> Result<Zeroizing<Vec<Complex>>> {
+        self.decrypt_rounded(list, DIGITS)
+    }
+
+    /// Like [`Self::decrypt`], with another number of digits behind the point. Digits below some
+    /// ten bits above the error are dangerous to publish, as those of [`Self::decrypt_exact`] are.
+    pub fn decrypt_rounded(&self, list: &Encrypted, digits: u8) -> Result<Zeroizing<Vec<Complex>>> {
+        let mut numbers = self.decrypt_exact(list)?;
+        numbers.iter_mut().for_each(|number| *number = rounded(*number, digits));
+        Ok(numbers)
+    }
+
+    /// Like [`Self::decrypt`], with all digits of the numbers.
     ///
     /// The errors of the numbers depend on the secret key. Publishing many results with all their
-    /// digits therefore discloses the key. Before you show results to others, round them to their
-    /// significant digits, some ten bits above the error.
-    pub fn decrypt(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<Complex>>> {
-        let (ring, key_id) = (self.ring(), Some(self.key_id()));
+    /// digits therefore discloses the key.
+    pub fn decrypt_exact(&self, list: &Encrypted) -> Result<Zeroizing<Vec<Complex>>> {
+        let shape = list.shape.vector()?;
+        shape.check(&list.envelope)?;
+        let (envelope, ring, key_id) = (&list.envelope[..], self.ring(), Some(self.key_id()));
         let ciphertext = match EnvelopeReader::open(envelope)?.header().kind {
             ObjectKind::SeededCkksCiphertext => {
                 let seeded = decode::<SeededCiphertext>(envelope, ring, key_id)?.object;
@@ -95,6 +110,9 @@ impl CkksKeys {
             }
             _ => decode::<Ciphertext>(envelope, ring, key_id)?.object,
         };
+        // The scales differ at most by a rounding. The client's own value is used, so that no bit
+        // of the header influences the numbers.
+        let ciphertext = Ciphertext { scale: shape.vector.scale, ..ciphertext };
         Ok(Zeroizing::new(self.key.decrypt(ring, &ciphertext)?))
     }
 
@@ -109,30 +127,24 @@ impl fmt::Debug for CkksKeys {
     }
 }
 
-/// Description of a ciphertext from its header, in the clear and unverified.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct VectorHeader {
-    /// Parameter set of the ciphertext.
-    pub set: &'static CkksSet,
-    /// The key that the ciphertext was made under.
-    pub key_id: KeyId,
-    /// Slots, level and scale.
-    pub vector: Vector,
+/// Digits behind the point that results keep by default. Their last one is about ten bits above the
+/// error of a bootstrap (docs/ckks.md).
+pub const DIGITS: u8 = 4;
+
+fn rounded(number: Complex, digits: u8) -> Complex {
+    let power = 10_f64.powi(digits.into());
+    let round = |part: f64| {
+        let shifted = part * power;
+        // A double above 2^53 has no digits to round.
+        if shifted.is_finite() { shifted.round() / power } else { part }
+    };
+    Complex::new(round(number.re), round(number.im))
 }
 
-impl VectorHeader {
-    /// Reads the header of an envelope.
-    pub fn of(envelope: &[u8]) -> Result<Self> {
-        let reader = EnvelopeReader::open(envelope)?;
-        let header = reader.header();
-        let set = AnySet::find(header.set).ok_or(EnvelopeError::UnknownParameterSet { got: header.set })?;
-        let is_vector = matches!(header.kind, ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext);
-        let Some(set) = set.ckks().filter(|_| is_vector) else {
-            return Err(EnvelopeError::WrongKind { expected: ObjectKind::CkksCiphertext, got: header.kind }.into());
-        };
-        let CiphertextShape { level, slots_log2, scale } = CiphertextShape::of(set, &header.dimensions)?;
-        Ok(Self { set, key_id: header.key_id, vector: Vector { slots_log2, level, scale } })
-    }
+/// The shape of newly encrypted numbers.
+fn shape_of(ring: &Ring, numbers: &[Complex], level: usize) -> Shape {
+    let vector = Vector { slots_log2: numbers.len().ilog2(), level, scale: ring.scale() };
+    Shape::Vector(VectorShape { set: ring.set(), vector })
 }
 
 /// The set of CKKS with this name.

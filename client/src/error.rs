@@ -114,6 +114,12 @@ pub enum ClientError {
         /// The command that makes keys for this scheme.
         keygen: &'static str,
     },
+    /// A list of ciphertexts does not have the shape that the client expects. Nothing was decrypted.
+    #[error("not the expected list of ciphertexts, so it was not decrypted: {difference}")]
+    UnexpectedList {
+        /// The first property that differs.
+        difference: String,
+    },
     /// A value exceeds the largest value declared for its list. The error does not contain the
     /// value.
     #[error("the value at index {index} is too large: expected at most {max}")]

@@ -16,7 +16,7 @@ use std::{
 
 use self::node::{Element, List, Node, Origin, Source, Wanted};
 pub use self::{array::FheArray, clear::Clear};
-use crate::{Client, ClientError, Integer, JobRequest, Keys, Kind, ProgramBuilder, Result, Type};
+use crate::{Client, ClientError, Integer, JobRequest, Keys, Kind, Output, ProgramBuilder, Result, Type};
 
 /// The context of encrypted values: a client, its keys, and a server that has the evaluation key.
 #[derive(Clone)]
@@ -147,7 +147,8 @@ impl Session {
         }
         let finished = self.0.client.run(&request).await?;
         for (place, wanted) in wanted.into_iter().enumerate() {
-            let name = finished.output(place)?.name.clone();
+            let Output { message, .. } = finished.output(place)?;
+            let name = message.name;
             let (_, noise_level) = self.describe(&name).await?;
             wanted.settle(Source::Stored { name, noise_level });
         }
@@ -167,11 +168,14 @@ impl Session {
             let values = match lists.entry(Arc::as_ptr(list)) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => {
-                    let envelope = match &list.source {
-                        Source::Fresh(list) => list.envelope.clone(),
-                        Source::Stored { name, .. } => client.ciphertext(name).await?,
+                    let values = match &list.source {
+                        Source::Fresh(list) => keys.decrypt_integers(list, ty)?,
+                        Source::Stored { name, .. } => {
+                            let shape = keys.shape_of_integers(ty, list.length.unwrap_or(1));
+                            keys.decrypt_integers(&client.ciphertext(name, shape).await?, ty)?
+                        }
                     };
-                    place.insert(keys.decrypt_integers(&envelope, ty)?)
+                    place.insert(values)
                 }
             };
             let value = values.get(*index);

@@ -13,7 +13,7 @@ use futures_util::Stream;
 
 pub use request::{Input, JobRequest};
 
-use crate::{Client, ClientError, Result, add_transit, has_ended, names, pages, retry::retry};
+use crate::{Client, ClientError, Result, Shape, add_transit, has_ended, names, pages, retry::retry};
 
 /// A job that has succeeded.
 #[derive(Clone, Debug)]
@@ -22,15 +22,33 @@ pub struct Finished {
     pub job: Job,
     /// The client's wall time, from the request to the response.
     pub wall: Duration,
+    /// What each output must be, by the job's program.
+    pub output_shapes: Vec<Shape>,
+}
+
+/// An output of a job, which [`Client::output`](crate::Client::output) fetches.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The server's description.
+    pub message: JobOutput,
+    /// What the output must be, by the job's program.
+    pub shape: Shape,
 }
 
 impl Finished {
     /// Output number `index`.
-    pub fn output(&self, index: usize) -> Result<&JobOutput> {
-        let outputs = &self.job.outputs;
-        outputs.get(index).ok_or_else(|| {
-            ClientError::malformed(format!("{} has {} outputs and no number {index}", self.job.name, outputs.len()))
-        })
+    pub fn output(&self, index: usize) -> Result<Output> {
+        Output::of(&self.job, &self.output_shapes, index)
+    }
+}
+
+impl Output {
+    fn of(job: &Job, shapes: &[Shape], index: usize) -> Result<Self> {
+        let Some((message, shape)) = job.outputs.get(index).zip(shapes.get(index)) else {
+            let problem = format!("{} has {} outputs and no number {index}", job.name, job.outputs.len());
+            return Err(ClientError::malformed(problem));
+        };
+        Ok(Self { message: message.clone(), shape: shape.clone() })
     }
 }
 
@@ -69,7 +87,7 @@ impl Client {
             None => self.submit_spec(&request.request_id, spec).await?,
         };
         let job = if has_ended(&job) { job } else { self.wait(&job.name).await? };
-        finished(job, started.elapsed())
+        finished(job, started.elapsed(), request)
     }
 
     /// The current state of a job.
@@ -127,12 +145,12 @@ impl Client {
 /// Largest total size of inputs that travel inside a request.
 const INLINE_BYTES_MAX: usize = 1 << 20;
 
-fn finished(mut job: Job, wall: Duration) -> Result<Finished> {
+fn finished(mut job: Job, wall: Duration, request: &JobRequest) -> Result<Finished> {
     if let Some(record) = &mut job.latency {
         add_transit(record, wall);
     }
     if job.state() == JobState::Succeeded {
-        return Ok(Finished { job, wall });
+        return Ok(Finished { job, wall, output_shapes: request.output_shapes() });
     }
     let state = if job.state() == JobState::Cancelled { "was cancelled" } else { "has failed" };
     let error = job.error.unwrap_or_default();

@@ -5,7 +5,6 @@ mod directory;
 mod generate;
 mod push;
 
-use bytes::Bytes;
 use cloakwork_params::{
     AnySet, CiphertextInfo, EnvelopeReader, Expected, KeyId, ObjectKind, ParameterSet, TorusWidth,
     ckks::layout::KeyShape,
@@ -20,7 +19,7 @@ pub use any::AnyKeys;
 pub use directory::CLIENT_KEY_FILE;
 pub(crate) use directory::{UNFINISHED_SUFFIX, client_key_path, make_directory, unfinished_path};
 
-use crate::{ClientError, Digest, Integer, Result, Source, Type};
+use crate::{ClientError, Encrypted, Integer, Result, Shape, Source, Type, shape::BlocksShape};
 
 /// A client key and its evaluation key. `Debug` prints no secret, and the keys are wiped on drop.
 #[derive(Debug)]
@@ -42,22 +41,6 @@ pub struct Part {
     pub shape: Option<KeyShape>,
     /// Source of the part's bytes.
     pub source: Source,
-}
-
-/// Encrypted values, which only the key's owner can read: a list of ciphertexts in its envelope.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encrypted {
-    /// The encoded list.
-    pub envelope: Bytes,
-    /// Number of values.
-    pub count: usize,
-}
-
-impl Encrypted {
-    /// Digest of the envelope, which names the list on the server.
-    pub fn digest(&self) -> Digest {
-        Digest::of(&self.envelope)
-    }
 }
 
 impl Keys {
@@ -102,21 +85,24 @@ impl Keys {
             TorusWidth::U32 => self.encrypt_words::<u32>(values, degree_max)?,
             TorusWidth::U64 => self.encrypt_words::<u64>(values, degree_max)?,
         };
-        Ok(Encrypted { envelope: envelope.into(), count: values.len() })
+        Ok(Encrypted { envelope: envelope.into(), shape: BlocksShape::of_degree(self.set(), degree_max, values.len()) })
     }
 
     /// Encrypts values of a type. Each value becomes a ciphertext for each of its blocks, one after
     /// the other.
     pub fn encrypt_integers(&self, values: &[Integer], ty: Type) -> Result<Encrypted> {
         let digits: Zeroizing<Vec<u64>> = Zeroizing::new(values.iter().flat_map(|value| value.digits(ty)).collect());
-        let largest = if ty == Type::Bool { 1 } else { 3 };
-        let list = self.encrypt(&digits, largest)?;
-        Ok(Encrypted { count: values.len(), ..list })
+        self.encrypt(&digits, degree_of(ty))
     }
 
-    /// Decrypts values of a type.
-    pub fn decrypt_integers(&self, envelope: &[u8], ty: Type) -> Result<Vec<Integer>> {
-        let digits = self.decrypt(envelope)?;
+    /// The shape of a list that holds this number of values of a type.
+    pub fn shape_of_integers(&self, ty: Type, values: usize) -> Shape {
+        BlocksShape::of_degree(self.set(), degree_of(ty), values.saturating_mul(ty.blocks()))
+    }
+
+    /// Decrypts values of a type, like [`Self::decrypt`].
+    pub fn decrypt_integers(&self, list: &Encrypted, ty: Type) -> Result<Vec<Integer>> {
+        let digits = self.decrypt(list)?;
         Ok(digits.chunks(ty.blocks()).map(|digits| Integer::from_digits(digits, ty)).collect())
     }
 
@@ -131,28 +117,32 @@ impl Keys {
     }
 
     /// Decrypts a list that was made under the key for any of its sets. The list is checked,
-    /// including its digest. The values are wiped on drop.
-    pub fn decrypt(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
-        let id = EnvelopeReader::open(envelope)?.header().set;
-        // Decoding refuses a list of any other set by its header.
-        let set = self.sets().find(|set| set.id == id).unwrap_or(self.set);
-        match set.torus {
-            TorusWidth::U32 => self.decrypt_words::<u32>(set, envelope),
-            TorusWidth::U64 => self.decrypt_words::<u64>(set, envelope),
+    /// including its digest, and must have its shape. The values are wiped on drop.
+    pub fn decrypt(&self, list: &Encrypted) -> Result<Zeroizing<Vec<u64>>> {
+        let shape = list.shape.blocks()?;
+        match shape.set.torus {
+            TorusWidth::U32 => self.decrypt_words::<u32>(shape, &list.envelope),
+            TorusWidth::U64 => self.decrypt_words::<u64>(shape, &list.envelope),
         }
     }
 
-    fn decrypt_words<T: Torus>(&self, set: &'static ParameterSet, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
-        let expected = Expected { set: Some(set), key_id: Some(self.key_id()) };
-        let list = match EnvelopeReader::open(envelope)?.header().kind {
+    fn decrypt_words<T: Torus>(&self, shape: &BlocksShape, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
+        let expected = Expected { set: Some(shape.set), key_id: Some(self.key_id()) };
+        let (list, infos) = match EnvelopeReader::open(envelope)?.header().kind {
             ObjectKind::SeededLweList => {
                 let list = format::decode::<CiphertextList<SeededLweList<T>>>(envelope, &expected)?.object;
-                list.list().expand()
+                (list.list().expand(), list.into_parts().1)
             }
-            _ => format::decode::<CiphertextList<LweList<T>>>(envelope, &expected)?.object.into_parts().0,
+            _ => format::decode::<CiphertextList<LweList<T>>>(envelope, &expected)?.object.into_parts(),
         };
-        Ok(Zeroizing::new(self.client.decrypt(set, &list)?))
+        shape.check(&infos)?;
+        Ok(Zeroizing::new(self.client.decrypt(shape.set, &list)?))
     }
+}
+
+/// Largest value of each block of a value of a type.
+fn degree_of(ty: Type) -> u32 {
+    if ty == Type::Bool { 1 } else { 3 }
 }
 
 /// The set with this name.

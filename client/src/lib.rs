@@ -61,12 +61,13 @@ mod program;
 mod progress;
 mod response;
 mod retry;
+mod shape;
 mod upload;
 
 pub use bytes::Bytes;
 pub use ckks::{
-    BootstrapKind, CkksBootstrap, CkksKeys, CkksPublicKey, CkksWish, Complex, KeySize, Vector, VectorHeader,
-    VectorProgram, VectorProgramBuilder, VectorValue, ckks_set_by_name,
+    BootstrapKind, CkksBootstrap, CkksKeys, CkksPublicKey, CkksWish, Complex, DIGITS, KeySize, Vector, VectorProgram,
+    VectorProgramBuilder, VectorValue, ckks_set_by_name,
 };
 pub use client::Client;
 pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};
@@ -90,11 +91,12 @@ pub use fhe::{
     FheUint32, FheUint64, FheUint128, Session,
 };
 pub use integer::Integer;
-pub use jobs::{Finished, Input, JobRequest};
-pub use keys::{AnyKeys, CLIENT_KEY_FILE, Encrypted, Keys, Part, set_by_name};
+pub use jobs::{Finished, Input, JobRequest, Output};
+pub use keys::{AnyKeys, CLIENT_KEY_FILE, Keys, Part, set_by_name};
 pub use latency::{STAGES, add_transit, has_ended, stage_nanos};
-pub use program::{Program, ProgramBuilder, ProgramBytes, Value};
+pub use program::{AnyProgram, Program, ProgramBuilder, Value};
 pub use progress::{Progress, Step};
 pub use retry::RetryPolicy;
+pub use shape::{BlocksShape, Encrypted, Shape, VectorHeader, VectorShape};
 pub use tonic::Code;
 pub use upload::Source;

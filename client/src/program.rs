@@ -13,7 +13,11 @@ use prost::Message as _;
 
 use cloakwork_secret::Gate;
 
-use crate::{Client, Integer, Result, response::required};
+use crate::{
+    Client, Integer, Result,
+    response::required,
+    shape::{BlocksShape, Shape},
+};
 
 /// A program that has passed the checks that every server makes.
 #[derive(Clone, Debug)]
@@ -261,28 +265,43 @@ fn declared(name: &str, ty: Type) -> wire::program::Input {
     wire::program::Input { name: name.into(), r#type: r#type.into(), bits, ..Default::default() }
 }
 
-/// A program of either family, encoded for servers.
-pub trait ProgramBytes {
+/// A program of either family.
+pub trait AnyProgram {
     /// The encoded program, whose digest is its name.
     fn bytes(&self) -> &Bytes;
+
+    /// For each input, the number of ciphertexts of a row.
+    fn input_lengths(&self) -> Vec<usize>;
+
+    /// For each output, the shape of its list. The number of rows depends on the job.
+    fn output_shapes(&self) -> Vec<Shape>;
 }
 
-impl ProgramBytes for Program {
+impl AnyProgram for Program {
     fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    fn input_lengths(&self) -> Vec<usize> {
+        self.checked.inputs().iter().map(|input| input.row.blocks()).collect()
+    }
+
+    fn output_shapes(&self) -> Vec<Shape> {
+        let blocks = |degrees: Vec<u32>| BlocksShape { set: self.set(), degrees: degrees.into(), rows: None };
+        self.checked.output_degrees().map(|degrees| Shape::Blocks(blocks(degrees))).collect()
     }
 }
 
 impl Client {
     /// Stores a program on the server, so that jobs can name it.
-    pub async fn register_program(&self, program: &impl ProgramBytes) -> Result<ProgramReport> {
+    pub async fn register_program(&self, program: &impl AnyProgram) -> Result<ProgramReport> {
         let request = RegisterRequest { program: program.bytes().clone() };
         let send = |client: Self, request| async move { client.programs().register(request).await };
         required(self.call(request, send).await?.report, "report")
     }
 
     /// The server's report on a program: bootstraps, depth, and time on each pool.
-    pub async fn check_program(&self, program: &impl ProgramBytes) -> Result<ProgramReport> {
+    pub async fn check_program(&self, program: &impl AnyProgram) -> Result<ProgramReport> {
         let request = CheckRequest { program: program.bytes().clone() };
         let send = |client: Self, request| async move { client.programs().check(request).await };
         required(self.call(request, send).await?.report, "report")

@@ -2,8 +2,12 @@
 
 use cloakwork_client::{
     AnyKeys, BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksPublicKey,
-    CkksWish, ClientError, Complex, KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress, SecretError,
-    ckks_set_by_name, set_by_name,
+    CkksWish, ClientError, Complex, Encrypted, KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress, SecretError,
+    Shape, Vector, VectorShape, ckks_set_by_name, set_by_name,
+};
+use cloakwork_secret::ckks::{
+    Ring, SeededCiphertext,
+    format::{decode, encode},
 };
 use zeroize::Zeroizing;
 
@@ -31,17 +35,17 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
     assert_eq!(shapes(&loaded), shapes(&made));
     // Only the owner of the keys can decrypt numbers that were encrypted under them.
     let numbers = [0.5, -1.0].map(Complex::from);
-    let envelope = made.encrypt(&numbers, 1).expect("a ciphertext").envelope;
-    let got = loaded.decrypt(&envelope).expect("numbers");
+    let list = made.encrypt(&numbers, 1).expect("a ciphertext");
+    let got = loaded.decrypt_exact(&list).expect("numbers");
     assert!(got.iter().zip(&numbers).all(|(got, number)| (*got - *number).magnitude() < 1e-9));
     let public = made.public_key().expect("a public key");
     assert_ne!(public, made.public_key().expect("a public key"), "no two public keys are alike");
     let public = CkksPublicKey::read(&public).expect("a public key");
     assert_eq!((public.key_id(), public.set()), (made.key_id(), set));
-    let envelope_of_others = public.encrypt(&numbers, 1).expect("a ciphertext").envelope;
-    let got = loaded.decrypt(&envelope_of_others).expect("numbers");
+    let list_of_others = public.encrypt(&numbers, 1).expect("a ciphertext");
+    let got = loaded.decrypt_exact(&list_of_others).expect("numbers");
     assert!(got.iter().zip(&numbers).all(|(got, number)| (*got - *number).magnitude() < 1e-8));
-    assert!(CkksPublicKey::read(&envelope).is_err(), "a ciphertext is not a public key");
+    assert!(CkksPublicKey::read(&list.envelope).is_err(), "a ciphertext is not a public key");
     let any = AnyKeys::load(&path, Some("tree")).expect("keys");
     assert_eq!((any.key_id(), any.parts().len()), (made.key_id(), made.parts().len()));
     assert!(matches!(Keys::load(&path, Some("tree")), Err(ClientError::KeyFile(KeyFileError::NotAKey { .. }))));
@@ -49,12 +53,66 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
     let other = directory.path().join("other");
     let wish = CkksWish { level: Some(0), ..CkksWish::default() };
     let stranger = CkksKeys::generate_in(other.clone(), set, wish, None, Progress::none()).await.expect("keys");
-    assert!(matches!(stranger.decrypt(&envelope), Err(ClientError::CkksFormat(CkksFormatError::Envelope(_)))));
+    assert!(matches!(stranger.decrypt(&list), Err(ClientError::CkksFormat(CkksFormatError::Envelope(_)))));
     let part = format!("{SET}.products");
     std::fs::copy(other.join(&part), path.join(&part)).expect("a file");
     assert!(CkksKeys::load(&path, Some("tree")).is_err(), "a part of another key");
     std::fs::remove_file(path.join(CLIENT_KEY_FILE)).expect("a file");
     assert!(matches!(AnyKeys::load(&path, None), Err(ClientError::Io { .. })));
+}
+
+/// Each header below is well-formed, and its digest fits. A smaller scale would make the digits of
+/// the error appear.
+#[tokio::test]
+async fn numbers_whose_header_lies_are_not_decrypted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [set, other_set] = [SET, "TOY_CKKS_45_60_50"].map(|name| ckks_set_by_name(name).expect("a toy"));
+    let wish = CkksWish { level: Some(0), ..CkksWish::default() };
+    let keys = CkksKeys::generate_in(directory.path().join("keys"), set, wish, None, Progress::none()).await;
+    let keys = keys.expect("keys");
+    let list = keys.encrypt(&[0.5, -1.0].map(Complex::from), 1).expect("a ciphertext");
+    let Shape::Vector(shape) = list.shape else { panic!("a vector") };
+    let ring = Ring::new(set);
+    let lie = |scale: f64| {
+        let honest = decode::<SeededCiphertext>(&list.envelope[..], &ring, None).expect("a ciphertext").object;
+        let mut envelope = Vec::new();
+        encode(&SeededCiphertext { scale, ..honest }, &ring, keys.key_id(), &mut envelope).expect("an envelope");
+        Encrypted { envelope: envelope.into(), shape: list.shape.clone() }
+    };
+    let refused = |list: &Encrypted, what: &str| {
+        for error in [keys.decrypt(list).expect_err("refused"), list.check_header().expect_err("refused")] {
+            assert!(
+                matches!(&error, ClientError::UnexpectedList { difference } if difference.contains(what)),
+                "{error}"
+            );
+        }
+    };
+    for factor in [0.5, 2.0, 1.0 / 1024.0, 1.0 + 1e-9] {
+        refused(&lie(shape.vector.scale * factor), "scale");
+    }
+    let expecting = |shape: Shape| Encrypted { shape, ..list.clone() };
+    let vector = |vector: Vector| expecting(Shape::Vector(VectorShape { vector, ..shape }));
+    refused(&vector(Vector { level: 0, ..shape.vector }), "level");
+    refused(&vector(Vector { slots_log2: 2, ..shape.vector }), "numbers");
+    refused(&expecting(Shape::Vector(VectorShape { set: other_set, ..shape })), "parameter set");
+    // A difference within the rounding of a double changes no number.
+    let nearly = lie(shape.vector.scale * (1.0 + 2.0 * f64::EPSILON));
+    assert_eq!(keys.decrypt_exact(&nearly), keys.decrypt_exact(&list));
+}
+
+#[tokio::test]
+async fn numbers_are_rounded_unless_all_digits_are_asked_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let wish = CkksWish { level: Some(0), ..CkksWish::default() };
+    let set = ckks_set_by_name(SET).expect("a toy");
+    let keys = CkksKeys::generate_in(directory.path().join("keys"), set, wish, None, Progress::none()).await;
+    let keys = keys.expect("keys");
+    let list = keys.encrypt(&[0.123_456, -2.000_049].map(Complex::from), 1).expect("a ciphertext");
+    let real = |numbers: Zeroizing<Vec<Complex>>| numbers.iter().map(|number| number.re).collect::<Vec<_>>();
+    assert_eq!(real(keys.decrypt(&list).expect("numbers")), [0.1235, -2.0]);
+    assert_eq!(real(keys.decrypt_rounded(&list, 2).expect("numbers")), [0.12, -2.0]);
+    let exact = real(keys.decrypt_exact(&list).expect("numbers"));
+    assert!(exact[0] != 0.123_456 && (exact[0] - 0.123_456).abs() < 1e-9, "{exact:?}");
 }
 
 #[tokio::test]

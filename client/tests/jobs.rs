@@ -7,7 +7,8 @@ mod common;
 use std::time::Duration;
 
 use cloakwork_client::{
-    Client, ClientError, Code, JobRequest, ProgramBuilder, has_ended,
+    BlocksShape, Client, ClientError, Code, Integer, JobRequest, Keys, ProgramBuilder, Progress, Shape, Type,
+    has_ended,
     proto::{Digest, Job, JobError, JobOutput, JobState, job_service_server::JobServiceServer},
     set_by_name,
 };
@@ -109,9 +110,29 @@ async fn names_with_shell_syntax_are_refused() {
 #[tokio::test]
 async fn lists_above_the_memory_limit_are_refused() {
     let digest = Digest { blake3: vec![0; 32].into(), size_bytes: 1 << 40 };
-    let output = JobOutput { name: "tenants/t/jobs/1/outputs/0".into(), digest: Some(digest), ..Default::default() };
+    let message = JobOutput { name: "tenants/t/jobs/1/outputs/0".into(), digest: Some(digest), ..Default::default() };
+    let output = request().output(&Job { outputs: vec![message], ..job(JobState::Succeeded) }, 0).unwrap();
     let error = connect(&Jobs::default()).output(&output).await.unwrap_err();
     assert!(error.to_string().contains("more than a list has"), "{error}");
+}
+
+/// The shape of a result follows from the program and the inputs, and not from the server.
+#[tokio::test]
+async fn a_request_states_what_its_results_must_be() {
+    let set = set_by_name("TOY_MESSAGE_2_CARRY_2").expect("a toy");
+    let keys = Keys::generate(set, Progress::none()).await.expect("keys");
+    let mut program = ProgramBuilder::new(set);
+    let (x, y) = (program.fresh("x", Type::Uint(8)), program.input("y"));
+    let small = program.lookup(y, |y| y % 3);
+    [x, small].into_iter().for_each(|value| program.output(value));
+    let program = program.build().expect("a program");
+    let numbers =
+        keys.encrypt_integers(&[Integer::from(1_u128), Integer::from(2_u128)], Type::Uint(8)).expect("numbers");
+    let request = || JobRequest::new(program.clone(), "tenants/t/keys/k");
+    let shape = |degrees: &[u32], rows| Shape::Blocks(BlocksShape { set, degrees: degrees.into(), rows });
+    for (request, rows) in [(request().encrypted(numbers), Some(2)), (request().rows(7), Some(7)), (request(), None)] {
+        assert_eq!(request.output_shapes(), [shape(&[3; 4], rows), shape(&[2], rows)]);
+    }
 }
 
 #[tokio::test]

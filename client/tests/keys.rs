@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use cloakwork_client::{
-    CLIENT_KEY_FILE, ClientError, Digest, KeyFileError, Keys, Progress, SecretError, Source, set_by_name,
+    BlocksShape, CLIENT_KEY_FILE, ClientError, Digest, Encrypted, KeyFileError, Keys, Progress, SecretError, Shape,
+    Source, set_by_name,
 };
 use zeroize::Zeroizing;
 
@@ -15,10 +16,9 @@ async fn values_come_back_under_every_word_width() {
     for name in SETS {
         let keys = Keys::generate(set_by_name(name).expect("a toy"), Progress::none()).await.expect("keys");
         let list = keys.encrypt(&[1, 0, 1], 1).expect("a list");
-        assert_eq!(list.count, 3);
-        assert_eq!(*keys.decrypt(&list.envelope).expect("values"), [1, 0, 1], "{name}");
+        assert_eq!(*keys.decrypt(&list).expect("values"), [1, 0, 1], "{name}");
         let stranger = Keys::generate(keys.set(), Progress::none()).await.expect("keys");
-        assert!(matches!(stranger.decrypt(&list.envelope), Err(ClientError::Format(_))));
+        assert!(matches!(stranger.decrypt(&list), Err(ClientError::Format(_))));
     }
 }
 
@@ -41,7 +41,7 @@ async fn a_directory_holds_the_generated_keys_and_is_not_overwritten() {
     let made = Keys::generate_in(path.clone(), set, None, progress).await.expect("keys");
     let loaded = Keys::load(&path, None).expect("keys");
     assert_eq!(loaded.key_id(), made.key_id());
-    assert_eq!(*loaded.decrypt(&made.encrypt(&[7], 15).expect("a list").envelope).expect("values"), [7]);
+    assert_eq!(*loaded.decrypt(&made.encrypt(&[7], 15).expect("a list")).expect("values"), [7]);
     let (done, total) = *told.lock().unwrap().last().expect("steps");
     assert_eq!(done, total);
     // Most of a file's bytes are the part's payload.
@@ -76,9 +76,9 @@ async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
     let list = loaded.encrypt(&[5, 6], 15).expect("a list");
     // Keys with both sets decrypt lists of either set, regardless of the set in use. Keys with one
     // set decrypt lists of that set.
-    assert_eq!(*both.decrypt(&list.envelope).expect("values"), [5, 6]);
-    assert_eq!(*loaded.decrypt(&both.encrypt(&[7], 15).expect("a list").envelope).expect("values"), [7]);
-    assert!(matches!(made.decrypt(&list.envelope), Err(ClientError::Format(_))));
+    assert_eq!(*both.decrypt(&list).expect("values"), [5, 6]);
+    assert_eq!(*loaded.decrypt(&both.encrypt(&[7], 15).expect("a list")).expect("values"), [7]);
+    assert!(matches!(made.decrypt(&list), Err(ClientError::Format(_))));
 
     let again = Keys::add_in(path.clone(), second, passphrase(), Progress::none()).await.unwrap_err();
     assert!(matches!(&again, ClientError::Secret(_)), "{again:?}");
@@ -118,4 +118,31 @@ async fn a_directory_is_checked_when_it_is_read() {
     assert_eq!(Keys::load(&path, Some("tree")).unwrap_err(), missing);
     std::fs::remove_file(path.join(CLIENT_KEY_FILE)).unwrap();
     assert!(matches!(Keys::load(&path, None), Err(ClientError::KeyFile(KeyFileError::Io { .. }))));
+}
+
+#[tokio::test]
+async fn a_list_is_decrypted_only_with_the_shape_that_the_client_expects() {
+    let [set, other] = [SETS[0], SETS[1]].map(|name| set_by_name(name).expect("a toy"));
+    let keys = Keys::generate(set, Progress::none()).await.expect("keys");
+    let list = keys.encrypt(&[1, 0, 2, 1], 3).expect("a list");
+    let expecting = |set, degrees: &[u32], rows| {
+        let shape = Shape::Blocks(BlocksShape { set, degrees: degrees.into(), rows });
+        keys.decrypt(&Encrypted { shape, ..list.clone() })
+    };
+    for (degrees, rows) in [(&[3][..], Some(4)), (&[3, 3], Some(2)), (&[3, 15], None), (&[15], None)] {
+        assert_eq!(*expecting(set, degrees, rows).expect("the list"), [1, 0, 2, 1]);
+    }
+    let difference = |result: Result<Zeroizing<Vec<u64>>, ClientError>| match result {
+        Err(ClientError::UnexpectedList { difference }) => difference,
+        other => panic!("{other:?}"),
+    };
+    for (degrees, rows, what) in [
+        (&[3][..], Some(3), "number of ciphertexts 4: expected 3 times 1"),
+        (&[3, 3, 3], None, "number of ciphertexts 4: expected a multiple of 3"),
+        (&[2], Some(4), "degree 3: expected at most 2"),
+        (&[3, 1], None, "degree 3: expected at most 1"),
+    ] {
+        assert_eq!(difference(expecting(set, degrees, rows)), what);
+    }
+    assert!(matches!(expecting(other, &[3], Some(4)), Err(ClientError::Format(_))));
 }

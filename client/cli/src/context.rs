@@ -12,7 +12,7 @@ use cloakwork_client::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::{failure::Failure, global::Global, interrupts::Interrupts, latency, output::show};
+use crate::{failure::Failure, global::Global, interrupts::Interrupts, latency, output::show, results};
 
 /// The global arguments, with access to the server and the keys that they name.
 pub(crate) struct Context {
@@ -108,8 +108,8 @@ impl Context {
     ) -> Result<(Finished, Zeroizing<Vec<u64>>), Failure> {
         let finished = self.run_job(client, keys, program, inputs).await?;
         let output = finished.output(0)?;
-        let envelope = self.fetch(&finished, async { Ok(client.output(output).await?) }).await?;
-        Ok((finished, keys.decrypt(&envelope)?))
+        let list = self.fetch(&finished, async { Ok(client.output(&output).await?) }).await?;
+        Ok((finished, keys.decrypt(&list)?))
     }
 
     /// Runs a program on rows under the keys' evaluation key.
@@ -131,7 +131,7 @@ impl Context {
             let done = self.remarking(client, client.run(request)).await;
             done.map_err(|error| self.explain(error))
         };
-        self.interrupts.until(running, async || interrupted(client, request).await).await
+        self.interrupts.until(running, async || self.interrupted(client, request).await).await
     }
 
     /// Fetches the results of a job. Ctrl-C ends the fetch.
@@ -183,6 +183,35 @@ impl Context {
         }
     }
 
+    /// Describes the state of a job whose wait was interrupted.
+    async fn interrupted(&self, client: &Client, request: &JobRequest) -> Failure {
+        if !request.is_handed_in() {
+            return Failure::Interrupted("interrupted before the job was submitted: nothing runs".into());
+        }
+        // A repeated request stands for the same job, so a second submission returns the job's name.
+        let asked = tokio::select! {
+            answer = tokio::time::timeout(JOB_NAME_TIMEOUT, client.submit(request)) => answer.ok(),
+            Ok(()) = tokio::signal::ctrl_c() => None,
+        };
+        if let Some(Ok(job)) = &asked {
+            // Later commands can then decrypt the results.
+            if let Err(failure) = results::record(&self.global.keys, &job.name, &request.output_shapes()) {
+                return failure;
+            }
+        }
+        Failure::Interrupted(match asked {
+            Some(Ok(job)) if has_ended(&job) => {
+                format!("interrupted; {0} has ended: cloakwork jobs show {0}", job.name)
+            }
+            Some(Ok(job)) => format!(
+                "interrupted; {0} goes on\nThis cancels it: cloakwork jobs cancel {0}\nThis follows it: cloakwork jobs watch {0}",
+                job.name
+            ),
+            Some(Err(error)) => format!("interrupted; the server did not confirm the job: {error}"),
+            None => "interrupted; the server may have the job: `cloakwork jobs ls` lists the server's jobs".into(),
+        })
+    }
+
     /// Adds advice to the error of a server that cannot be reached.
     fn unreachable(&self, error: ClientError) -> Failure {
         let ClientError::Transport { problem } = error else { return error.into() };
@@ -205,27 +234,6 @@ impl Context {
             false => error.into(),
         }
     }
-}
-
-/// Describes the state of a job whose wait was interrupted.
-async fn interrupted(client: &Client, request: &JobRequest) -> Failure {
-    if !request.is_handed_in() {
-        return Failure::Interrupted("interrupted before the job was submitted: nothing runs".into());
-    }
-    // A repeated request stands for the same job, so a second submission returns the job's name.
-    let asked = tokio::select! {
-        answer = tokio::time::timeout(JOB_NAME_TIMEOUT, client.submit(request)) => answer.ok(),
-        Ok(()) = tokio::signal::ctrl_c() => None,
-    };
-    Failure::Interrupted(match asked {
-        Some(Ok(job)) if has_ended(&job) => format!("interrupted; {0} has ended: cloakwork jobs show {0}", job.name),
-        Some(Ok(job)) => format!(
-            "interrupted; {0} goes on\nThis cancels it: cloakwork jobs cancel {0}\nThis follows it: cloakwork jobs watch {0}",
-            job.name
-        ),
-        Some(Err(error)) => format!("interrupted; the server did not confirm the job: {error}"),
-        None => "interrupted; the server may have the job: `cloakwork jobs ls` lists the server's jobs".into(),
-    })
 }
 
 /// The failure of an unusable client key, with its file and advice.

@@ -16,6 +16,7 @@ mod latency;
 mod metrics;
 mod output;
 mod progress;
+mod results;
 mod syntax;
 mod visible;
 

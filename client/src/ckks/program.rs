@@ -16,7 +16,11 @@ use cloakwork_params::ckks::CkksSet;
 use prost::Message as _;
 
 use super::{BootstrapKind, Complex, KeySize};
-use crate::{Result, program::ProgramBytes};
+use crate::{
+    Result,
+    program::AnyProgram,
+    shape::{Shape, VectorShape},
+};
 
 /// A program on vectors that has passed the checks that every server makes.
 #[derive(Clone, Debug)]
@@ -63,9 +67,17 @@ impl VectorProgram {
     }
 }
 
-impl ProgramBytes for VectorProgram {
+impl AnyProgram for VectorProgram {
     fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    fn input_lengths(&self) -> Vec<usize> {
+        vec![1; self.checked.inputs().len()]
+    }
+
+    fn output_shapes(&self) -> Vec<Shape> {
+        self.outputs().map(|vector| Shape::Vector(VectorShape { set: self.set(), vector })).collect()
     }
 }
 

@@ -15,6 +15,7 @@ use cloakwork_secret::{
     },
 };
 
+use super::shape_of;
 use crate::{Encrypted, Result};
 
 /// A public key for CKKS. Only the secret key decrypts the numbers that it encrypts.
@@ -54,6 +55,6 @@ impl CkksPublicKey {
         let ciphertext = self.key.encrypt(&self.ring, numbers, level, &mut randomness)?;
         let mut envelope = Vec::new();
         encode(&ciphertext, &self.ring, self.key_id(), &mut envelope)?;
-        Ok(Encrypted { envelope: envelope.into(), count: numbers.len() })
+        Ok(Encrypted { envelope: envelope.into(), shape: shape_of(&self.ring, numbers, level) })
     }
 }

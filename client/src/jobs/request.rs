@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
-use cloakwork_proto::v1::{JobSpec, job_spec};
+use cloakwork_proto::v1::{Job, JobSpec, job_spec};
 
-use crate::{Encrypted, client::request_id, program::ProgramBytes};
+use super::Output;
+use crate::{Encrypted, Result, client::request_id, program::AnyProgram, shape::Shape};
 
 /// An input of a program: a ciphertext for each row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// A list that travels with the job, or is stored first if it is long.
     Encrypted(Encrypted),
@@ -27,29 +28,55 @@ pub struct JobRequest {
     pub(crate) request_id: String,
     pub(crate) spec: JobSpec,
     pub(crate) inputs: Vec<Input>,
+    /// For each input of the program, the number of ciphertexts of a row.
+    input_lengths: Vec<usize>,
+    /// For each output of the program, its shape without the number of rows.
+    output_shapes: Vec<Shape>,
+    /// Number of rows, once an input or the caller has stated it.
+    rows: Option<usize>,
     /// Shared by all clones, which are one job.
     is_handed_in: Arc<AtomicBool>,
 }
 
 impl JobRequest {
     /// A job that carries its program, under the key with this resource name.
-    pub fn new(program: impl ProgramBytes, key: &str) -> Self {
-        Self::with(job_spec::Program::ProgramInline(program.bytes().clone()), key)
+    pub fn new(program: impl AnyProgram, key: &str) -> Self {
+        Self::with(job_spec::Program::ProgramInline(program.bytes().clone()), &program, key)
     }
 
-    /// A job that names a registered program.
-    pub fn named(program: &str, key: &str) -> Self {
-        Self::with(job_spec::Program::ProgramName(program.into()), key)
+    /// A job that names its program, which is registered under this name.
+    pub fn named(name: &str, program: &impl AnyProgram, key: &str) -> Self {
+        Self::with(job_spec::Program::ProgramName(name.into()), program, key)
     }
 
-    fn with(program: job_spec::Program, key: &str) -> Self {
-        let spec = JobSpec { program: Some(program), key: key.into(), inline_outputs: true, ..Default::default() };
-        Self { request_id: request_id(), spec, inputs: Vec::new(), is_handed_in: Arc::default() }
+    fn with(named: job_spec::Program, program: &impl AnyProgram, key: &str) -> Self {
+        let spec = JobSpec { program: Some(named), key: key.into(), inline_outputs: true, ..Default::default() };
+        Self {
+            request_id: request_id(),
+            spec,
+            inputs: Vec::new(),
+            input_lengths: program.input_lengths(),
+            output_shapes: program.output_shapes(),
+            rows: None,
+            is_handed_in: Arc::default(),
+        }
     }
 
     /// Adds an input.
     pub fn input(mut self, input: Input) -> Self {
+        let of_row = self.input_lengths.get(self.inputs.len()).copied().unwrap_or(0);
+        if let Input::Encrypted(Encrypted { shape: Shape::Blocks(blocks), .. }) = &input {
+            let ciphertexts = blocks.rows.map(|rows| rows.saturating_mul(blocks.degrees.len()));
+            self.rows = self.rows.or(ciphertexts.and_then(|ciphertexts| ciphertexts.checked_div(of_row)));
+        }
         self.inputs.push(input);
+        self
+    }
+
+    /// States the number of rows, which is otherwise found from the encrypted inputs. The number
+    /// of rows of each result is compared with it.
+    pub fn rows(mut self, rows: usize) -> Self {
+        self.rows = Some(rows);
         self
     }
 
@@ -92,6 +119,17 @@ impl JobRequest {
     /// This is false while inputs are being stored, and after a refusal.
     pub fn is_handed_in(&self) -> bool {
         self.is_handed_in.load(Ordering::Relaxed)
+    }
+
+    /// Output number `index` of the request's job, for callers that have not waited in
+    /// [`Client::run`](crate::Client::run).
+    pub fn output(&self, job: &Job, index: usize) -> Result<Output> {
+        Output::of(job, &self.output_shapes(), index)
+    }
+
+    /// The shape that each output of the job must have.
+    pub fn output_shapes(&self) -> Vec<Shape> {
+        self.output_shapes.iter().map(|shape| shape.clone().of_rows(self.rows)).collect()
     }
 
     pub(crate) fn set_handed_in(&self, is_handed_in: bool) {

@@ -67,11 +67,11 @@ impl Vector {
     pub fn difference(&self, got: CiphertextShape) -> Option<String> {
         let Self { slots_log2, level, scale } = *self;
         if got.slots_log2 != slots_log2 {
-            Some(format!("{} numbers: the program takes {}", 1_u64 << got.slots_log2, 1_u64 << slots_log2))
+            Some(format!("{} numbers: expected {}", 1_u64 << got.slots_log2, 1_u64 << slots_log2))
         } else if got.level != level {
-            Some(format!("level {}: the program takes level {level}", got.level))
+            Some(format!("level {}: expected level {level}", got.level))
         } else if !is_same(scale, got.scale) {
-            Some(format!("a scale of 2^{:.6}: the program takes 2^{:.6}", got.scale.log2(), scale.log2()))
+            Some(format!("a scale of 2^{:.6}: expected 2^{:.6}", got.scale.log2(), scale.log2()))
         } else {
             None
         }

@@ -512,8 +512,8 @@ mod tests {
         let mut draft = Draft::new(by_name("TOY_MESSAGE_2_CARRY_2").expect("a set"), Goal::Work);
         let inputs: Vec<Cell> = (0..3).map(|_| draft.input(1, 1)).collect();
         let sum = Cell::sum(&inputs);
-        let narrow = sum.within(0, 2);
-        let raised = sum.within(1, 3);
+        let narrow = sum.clone().within(0, 2);
+        let raised = sum.clone().within(1, 3);
         let results: Vec<Cell> =
             [&sum, &narrow, &raised].map(|cell| draft.lookup_as_asked(cell, |value| value / 2)).into();
         assert_eq!(draft.bootstraps.len(), 3, "the inputs differ");

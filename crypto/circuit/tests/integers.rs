@@ -54,6 +54,8 @@ proptest! {
         for goal in [Goal::Work, Goal::Depth] {
             let graph = program.lower(goal);
             prop_assert!(graph.pbs_count() <= program.bootstraps_max());
+            let mut degrees = graph.outputs.iter().flatten().zip(program.output_degrees().flatten());
+            prop_assert!(degrees.all(|(output, bound)| output.degree <= bound));
             prop_assert_eq!(run(&graph, &made, &values), expected.clone(), "{:?}", goal);
         }
     }

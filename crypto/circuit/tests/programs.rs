@@ -213,8 +213,9 @@ proptest! {
         let graph = decode(&program).expect("right by construction").lower(Goal::Work);
         prop_assert_eq!(run_graph(&graph, &values), run_program(&program, &values));
         let degrees = graph.outputs.iter().flatten().map(|output| u64::from(output.degree));
-        for (degree, value) in degrees.zip(run_program(&program, &values)) {
-            prop_assert!(value <= degree);
+        let bounds = decode(&program).expect("right by construction").output_degrees().flatten().collect::<Vec<_>>();
+        for ((degree, bound), value) in degrees.zip(bounds).zip(run_program(&program, &values)) {
+            prop_assert!(value <= degree && degree <= u64::from(bound));
         }
     }
 

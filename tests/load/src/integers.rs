@@ -51,7 +51,7 @@ impl Work {
             request = request.encrypted(input.clone());
         }
         let finished = client.run(&request).await.expect("the job succeeds");
-        let output = client.output(finished.output(0).expect("an output")).await.expect("its bytes");
+        let output = client.output(&finished.output(0).expect("an output")).await.expect("its bytes");
         let sum = tenant.keys.decrypt_integers(&output, TYPE).expect("a readable output");
         let expected = Integer::from((VALUES[0] + VALUES[1]) % (1 << BITS));
         assert_eq!(sum[0].display(TYPE), expected.display(TYPE), "a wrong result");

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use cloakwork_client::{Client, Encrypted, Finished, JobRequest, Program};
 use cloakwork_tests_service::{Server, Tenant, VALUES};
 use tokio::{runtime::Runtime, task::JoinSet};
@@ -41,10 +40,10 @@ impl Work {
     }
 
     /// Runs a job on a list and fetches its output.
-    async fn run(&self, client: &Client, list: usize) -> (Finished, Bytes) {
+    async fn run(&self, client: &Client, list: usize) -> (Finished, Encrypted) {
         let request = JobRequest::new(self.program.clone(), &self.key).encrypted(self.lists[list].clone());
         let finished = client.run(&request).await.expect("the job succeeds");
-        let output = client.output(finished.output(0).expect("an output")).await.expect("its bytes");
+        let output = client.output(&finished.output(0).expect("an output")).await.expect("its bytes");
         (finished, output)
     }
 }
@@ -70,7 +69,7 @@ pub(crate) fn batches(runtime: &Runtime, tenant: &Tenant, core: &mut Core, effor
     report.add(Row::of("batch jobs over the core", "ratio", &ratios).required(Bound::Least(0.95)));
 }
 
-async fn run_batches(client: Client, work: Arc<Work>) -> Vec<(usize, Bytes)> {
+async fn run_batches(client: Client, work: Arc<Work>) -> Vec<(usize, Encrypted)> {
     let mut tasks = JoinSet::new();
     let mut outputs = Vec::with_capacity(work.lists.len());
     for list in 0..work.lists.len() {
@@ -137,7 +136,7 @@ struct Shot {
     list: usize,
     wall: Duration,
     finished: Finished,
-    output: Bytes,
+    output: Encrypted,
 }
 
 async fn run_clients(clients: Vec<Client>, work: Arc<Work>, time: Duration) -> Vec<Shot> {
@@ -172,7 +171,7 @@ fn values(salt: usize, rows: usize) -> Vec<u64> {
     (0..rows).map(|row| (row * 7 + salt) as u64 % VALUES).collect()
 }
 
-fn check(tenant: &Tenant, salt: usize, rows: usize, output: &Bytes) {
+fn check(tenant: &Tenant, salt: usize, rows: usize, output: &Encrypted) {
     let got = tenant.keys.decrypt(output).expect("a readable output");
     let expected: Vec<u64> = values(salt, rows).iter().map(|x| x * x % VALUES).collect();
     assert_eq!(*got, expected, "a wrong result");

@@ -61,8 +61,8 @@ impl Tenant {
 
     /// Decrypts the values of a finished job's first output.
     pub async fn values(&self, finished: &Finished) -> Result<Vec<u64>> {
-        let envelope = self.client.output(finished.output(0)?).await?;
-        Ok(self.keys.decrypt(&envelope)?.to_vec())
+        let list = self.client.output(&finished.output(0)?).await?;
+        Ok(self.keys.decrypt(&list)?.to_vec())
     }
 
     /// Runs a job and checks its result.

@@ -117,8 +117,8 @@ async fn a_worker_stopped_beyond_its_lease_changes_no_result() {
     program.output(value);
     let many: Vec<u64> = (0..1000).map(|row| row % 4).collect();
     let list = tenant.keys.encrypt(&many, 3).expect("messages");
-    let job = JobRequest::new(program.build().expect("a program"), &tenant.key).encrypted(list);
-    let job = tenant.client.submit(&job).await.expect("accepted");
+    let request = JobRequest::new(program.build().expect("a program"), &tenant.key).encrypted(list);
+    let job = tenant.client.submit(&request).await.expect("accepted");
     eventually("the job runs", || async {
         tenant.client.job(&job.name).await.expect("a job").state() == JobState::Running
     })
@@ -136,7 +136,8 @@ async fn a_worker_stopped_beyond_its_lease_changes_no_result() {
     let later = tenant.client.job(&job.name).await.expect("a job");
     let end = (ended.state(), ended.attempts, &ended.end_time);
     assert_eq!((later.state(), later.attempts, &later.end_time), end);
-    let output = tenant.client.output(&later.outputs[0]).await.expect("an output");
+    let output = request.output(&later, 0).expect("an output");
+    let output = tenant.client.output(&output).await.expect("its bytes");
     let values = tenant.keys.decrypt(&output).expect("values").to_vec();
     assert_eq!(values, many, "200 steps through four values lead back");
 }

@@ -44,8 +44,8 @@ async fn case(setup: Setup, values: u64) -> Case {
 
 impl Case {
     fn size(&self) -> u64 {
-        let digest = self.finished.output(0).expect("an output").digest.as_ref();
-        digest.expect("a digest").size_bytes
+        let output = self.finished.output(0).expect("an output").message;
+        output.digest.expect("a digest").size_bytes
     }
 
     /// Time for which the server still keeps the outputs.
@@ -68,7 +68,7 @@ impl Case {
     async fn try_get(&self, token: &str, offset_bytes: u64) -> Result<Streaming<GetResponse>, Status> {
         let endpoint = Channel::from_shared(self.server.url()).expect("a URL").initial_stream_window_size(WINDOW_BYTES);
         let channel = endpoint.connect().await.expect("an answer");
-        let name = self.finished.output(0).expect("an output").name.clone();
+        let name = self.finished.output(0).expect("an output").message.name;
         let mut request = Request::new(GetRequest { name, offset_bytes });
         request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().expect("a header"));
         Ok(CiphertextServiceClient::new(channel).get(request).await?.into_inner())

@@ -48,11 +48,12 @@ async fn jobs_with_bivariate_and_many_function_tables_and_chained_jobs_succeed()
     assert_eq!((report.pbs_count, report.depth), (2, 2));
 
     let encrypt = |values: &[u64]| tenant.keys.encrypt(values, 3).expect("messages");
-    let job = JobRequest::named(&report.name, &tenant.key).encrypted(encrypt(&left)).encrypted(encrypt(&right));
+    let job =
+        JobRequest::named(&report.name, &program, &tenant.key).encrypted(encrypt(&left)).encrypted(encrypt(&right));
     let finished = tenant.client.run(&job).await.expect("the job succeeds");
     let mut outputs = Vec::new();
     for index in 0..2 {
-        let envelope = tenant.client.output(finished.output(index).expect("two outputs")).await.expect("an output");
+        let envelope = tenant.client.output(&finished.output(index).expect("two outputs")).await.expect("an output");
         outputs.push(tenant.keys.decrypt(&envelope).expect("our key").to_vec());
     }
     let products: Vec<u64> = left.iter().zip(&right).map(|(x, y)| x * y % 4).collect();
@@ -60,7 +61,7 @@ async fn jobs_with_bivariate_and_many_function_tables_and_chained_jobs_succeed()
 
     // An output becomes the input of the next job without passing through the client.
     let next = JobRequest::new(tenant.lookup(|x| (x + 1) % VALUES), &tenant.key)
-        .input(Input::Name(finished.output(0).expect("an output").name.clone()));
+        .input(Input::Name(finished.output(0).expect("an output").message.name));
     let finished = tenant.client.run(&next).await.expect("the job succeeds");
     assert_eq!(tenant.values(&finished).await.expect("an output"), products.iter().map(|x| x + 1).collect::<Vec<_>>());
 }
@@ -81,7 +82,7 @@ async fn boolean_gates_compute_their_truth_tables() {
     let job = JobRequest::new(program, &tenant.key).encrypted(encrypt(&[0, 0, 1, 1])).encrypted(encrypt(&[0, 1, 0, 1]));
     let finished = tenant.client.run(&job).await.expect("the job succeeds");
     for (index, expected) in [[1, 1, 1, 0], [1, 1, 0, 0], [0, 1, 1, 0]].iter().enumerate() {
-        let envelope = tenant.client.output(finished.output(index).expect("an output")).await.expect("bytes");
+        let envelope = tenant.client.output(&finished.output(index).expect("an output")).await.expect("bytes");
         assert_eq!(*tenant.keys.decrypt(&envelope).expect("our key"), expected);
     }
 }
@@ -94,7 +95,7 @@ async fn one_output_may_be_many_inputs() {
     let tenant = Tenant::new(server.client().await).await;
     let values: Vec<u64> = (0..500).map(|index| index % 4).collect();
     let finished = tenant.check_squares(&values).await;
-    let output = finished.output(0).expect("an output");
+    let output = finished.output(0).expect("an output").message;
     let times = (10 << 20) / output.inline.len();
     assert!((2..60).contains(&times), "{times} times {} bytes", output.inline.len());
     let mut program = ProgramBuilder::new(tenant.keys.set());
@@ -144,7 +145,7 @@ async fn large_inputs_and_outputs_travel_as_blobs() {
     assert_eq!((described.count, described.degree_max, described.noise_level_max), (2000, 15, 1));
     let job = JobRequest::new(tenant.lookup(|x| 15 - x), &tenant.key).input(Input::Name(stored.clone()));
     let finished = tenant.client.run(&job).await.expect("the job succeeds");
-    assert!(finished.output(0).expect("an output").inline.is_empty(), "too large to come inside the job");
+    assert!(finished.output(0).expect("an output").message.inline.is_empty(), "too large to come inside the job");
     assert_eq!(tenant.values(&finished).await.expect("an output"), values.iter().map(|x| 15 - x).collect::<Vec<_>>());
     tenant.client.delete(&stored).await.expect("nobody reads it any more");
     assert!(
@@ -181,7 +182,7 @@ async fn a_delivered_result_is_visible_to_all_calls_at_once() {
         let mut listed = tenant.client.jobs(&[JobState::Succeeded]);
         let latest = listed.next().await.expect("a job").expect("a page");
         assert_eq!((&latest.name, latest.state()), (&finished.job.name, JobState::Succeeded));
-        let output = Input::Name(finished.output(0).expect("an output").name.clone());
+        let output = Input::Name(finished.output(0).expect("an output").message.name);
         let next = JobRequest::new(tenant.lookup(|x| (x + 1) % VALUES), &tenant.key).input(output);
         tenant.client.run(&next).await.expect("the output can be read");
     }

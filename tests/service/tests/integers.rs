@@ -80,7 +80,7 @@ async fn every_operation_is_right_on_few_rows_and_on_many() {
         let finished = tenant.client.run(&job).await.expect("the job succeeds");
         assert_eq!(finished.job.pbs_count, program.pbs_count(count as u64) * count as u64);
         for (index, (_, ty, oracle)) in outputs.iter().enumerate() {
-            let envelope = tenant.client.output(finished.output(index).expect("an output")).await.expect("its bytes");
+            let envelope = tenant.client.output(&finished.output(index).expect("an output")).await.expect("its bytes");
             let got: Vec<String> = tenant
                 .keys
                 .decrypt_integers(&envelope, *ty)
@@ -106,7 +106,7 @@ async fn a_stored_result_is_refused_as_a_fresh_input() {
     let result = least.apply(Kind::Min, &[x, y]);
     least.output(result);
     let job = JobRequest::new(least.build().expect("a program"), &tenant.key).encrypted(list(500)).encrypted(list(400));
-    let stored = tenant.client.run(&job).await.expect("the job succeeds").output(0).expect("an output").name.clone();
+    let stored = tenant.client.run(&job).await.expect("the job succeeds").output(0).expect("an output").message.name;
 
     // The digits of a result have the noise of a lookup. The next program declares that it accepts
     // them.
@@ -119,7 +119,7 @@ async fn a_stored_result_is_refused_as_a_fresh_input() {
     };
     let finished =
         tenant.client.run(&double(|program, ty| program.stored("x", ty, 1))).await.expect("the job succeeds");
-    let envelope = tenant.client.output(finished.output(0).expect("an output")).await.expect("its bytes");
+    let envelope = tenant.client.output(&finished.output(0).expect("an output")).await.expect("its bytes");
     assert_eq!(tenant.keys.decrypt_integers(&envelope, ty).expect("our key")[0].display(ty), "800");
 
     let refused = tenant.client.run(&double(|program, ty| program.fresh("x", ty))).await.expect_err("it is not fresh");

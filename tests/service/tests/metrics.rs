@@ -21,13 +21,13 @@ async fn a_service_in_use_records_every_declared_metric() {
     let values: Vec<u64> = (0..30_000).map(|row| row % VALUES).collect();
     let list = tenant.keys.encrypt(&values, VALUES as u32 - 1).expect("values");
     let stored = tenant.client.store(&list).await.expect("stored");
-    let job = cloakwork_client::JobRequest::new(tenant.lookup(|x| x), &tenant.key).input(Input::Name(stored));
-    let job = tenant.client.submit(&job).await.expect("accepted");
+    let request = cloakwork_client::JobRequest::new(tenant.lookup(|x| x), &tenant.key).input(Input::Name(stored));
+    let job = tenant.client.submit(&request).await.expect("accepted");
     eventually("the job runs", || async { tenant.client.job(&job.name).await.expect("a job").attempts > 0 }).await;
     first.process().kill();
     let mut second = Worker::start(&server, "second", &token);
     let ended = tenant.client.wait(&job.name).await.expect("an end");
-    tenant.client.output(&ended.outputs[0]).await.expect("an output");
+    tenant.client.output(&request.output(&ended, 0).expect("an output")).await.expect("its bytes");
     tenant.check_squares(&[1, 2, 3]).await;
     broken_uploads(&server, &tenant).await;
     // A refusal, and a worker that shuts down in good order.

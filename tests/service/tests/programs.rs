@@ -34,7 +34,7 @@ async fn check(name: &str, tenant: &Tenant, program: &Program, inputs: &[u64], e
     let finished = tenant.client.run(&request).await.unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut got = Vec::new();
     for index in 0..program.outputs() {
-        let envelope = tenant.client.output(finished.output(index).expect("an output")).await.expect("its bytes");
+        let envelope = tenant.client.output(&finished.output(index).expect("an output")).await.expect("its bytes");
         got.extend_from_slice(&tenant.keys.decrypt(&envelope).expect("our key"));
     }
     assert_eq!(got, expected, "{name}");

@@ -288,7 +288,7 @@ async fn tenants_cannot_access_each_others_objects() {
     let list = mine.keys.encrypt(&[1, 2], VALUES as u32 - 1).expect("values");
     let stored = mine.client.store(&list).await.expect("stored");
     let finished = mine.check_squares(&[1, 2, 3]).await;
-    let output = finished.output(0).expect("an output").name.clone();
+    let output = finished.output(0).expect("an output").message.name;
 
     let reason = |result: Result<(), cloakwork_client::ClientError>| {
         result.expect_err("not yours").refusal().map(|refusal| refusal.reason.clone()).unwrap_or_default()
@@ -352,7 +352,7 @@ async fn outputs_need_no_upload_slot_and_fail_when_storage_is_full() {
     // Each row takes about 2 KB. One result is within the tenant's quota, and a second exceeds it.
     let values = vec![3; 900];
     let finished = tenant.check_squares(&values).await;
-    assert!(finished.output(0).expect("an output").inline.is_empty(), "too large to come inside the job");
+    assert!(finished.output(0).expect("an output").message.inline.is_empty(), "too large to come inside the job");
     let other = vec![2; 900];
     let refused = tenant.client.run(&tenant.squares(&other)).await.expect_err("there is no room");
     assert!(refused.to_string().contains("QUOTA_EXCEEDED"), "{refused}");

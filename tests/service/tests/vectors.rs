@@ -69,8 +69,8 @@ impl VectorTenant {
 
     async fn check(&self, number: f64, finished: &Finished) {
         let output = finished.output(0).expect("an output");
-        let envelope = self.client.output(output).await.expect("a readable output");
-        let numbers = self.keys.decrypt(&envelope).expect("numbers");
+        let list = self.client.output(&output).await.expect("a readable output");
+        let numbers = self.keys.decrypt(&list).expect("numbers");
         let expected = number.powi(4);
         assert!(numbers.iter().all(|got| (*got - Complex::from(expected)).magnitude() < 1e-3), "{number}: {numbers:?}");
     }
@@ -231,7 +231,8 @@ async fn expressions_are_computed_from_the_command_line() {
         let (code, message) = shell.refusal(&["ckks", "run", &format!("bootstrap(x, {stages})"), "x=x"]);
         assert!(code == Some(2) && message.contains("1 to 2"), "{code:?} {message}");
     }
-    refused(&["run", "-x", "x=tenants/local/jobs/00000000-0000-0000-0000-000000000000/outputs/0"], "JOB_NOT_FOUND");
+    let unknown = "x=tenants/local/jobs/00000000-0000-0000-0000-000000000000/outputs/0";
+    refused(&["run", "-x", unknown], "no record of this result");
 }
 
 /// The plan of a program prints a command that makes keys. The keys suffice for the program.
@@ -349,8 +350,8 @@ async fn inputs_that_do_not_match_the_program_and_the_key_are_refused() {
     let (reason, message) = run(other.encrypt(0.5)).await;
     assert!(reason == "KEY_MISMATCH", "{message}");
     for (list, expected) in [
-        (one.keys.encrypt(&numbers, 2), "has level 2: the program takes level 1"),
-        (one.keys.encrypt(&numbers[..4], 1), "has 4 numbers: the program takes 16"),
+        (one.keys.encrypt(&numbers, 2), "has level 2: expected level 1"),
+        (one.keys.encrypt(&numbers[..4], 1), "has 4 numbers: expected 16"),
     ] {
         let (reason, message) = run(list.expect("numbers")).await;
         assert!(reason == "INPUT_INVALID" && message.contains(expected), "{reason}: {message}");
@@ -369,7 +370,7 @@ async fn inputs_that_do_not_match_the_program_and_the_key_are_refused() {
     let request = JobRequest::new(program(), &one.key).encrypted(one.encrypt(0.5));
     assert!(matches!(refusal(stranger.run(&request).await).0.as_str(), "WRONG_TENANT"));
     let finished = one.client.run(&one.job(0.5)).await.expect("the job succeeds");
-    let name = finished.output(0).expect("an output").name.clone();
+    let name = finished.output(0).expect("an output").message.name;
     assert!(stranger.describe(&name).await.is_err());
     let request = JobRequest::new(program(), &one.key).input(Input::Name(name));
     let (reason, message) = refusal(one.client.run(&request).await);
@@ -417,14 +418,16 @@ async fn a_job_that_waits_across_a_restart_finds_its_key() {
     let mut server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
     let tenant = VectorTenant::new(server.client().await).await;
-    let job = tenant.client.submit(&tenant.job(0.75)).await.expect("accepted");
+    let request = tenant.job(0.75);
+    let job = tenant.client.submit(&request).await.expect("accepted");
     server.kill();
     server.restart().await;
     let _worker = Worker::start(&server, "worker", &token);
     let tenant = VectorTenant { client: server.client().await, ..tenant };
     let ended = tenant.client.wait(&job.name).await.expect("it ends");
     assert_eq!(ended.state(), JobState::Succeeded, "{ended:?}");
-    tenant.check(0.75, &Finished { job: ended, wall: Duration::ZERO }).await;
+    let output_shapes = request.output_shapes();
+    tenant.check(0.75, &Finished { job: ended, wall: Duration::ZERO, output_shapes }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -99,27 +99,27 @@ impl Subject {
         Ok(Self { client, keys, key, program, input, expected })
     }
 
-    /// Runs one job, from the request to the bytes of its result.
-    async fn fetch(&self) -> Result<(LatencyRecord, cloakwork_client::Bytes), ClientError> {
+    /// Runs one job, from the request to its fetched result.
+    async fn fetch(&self) -> Result<(LatencyRecord, Encrypted), ClientError> {
         let request = JobRequest::new(self.program.clone(), &self.key).encrypted(self.input.clone());
         let finished = self.client.run(&request).await?;
-        let bytes = self.client.output(finished.output(0)?).await?;
-        Ok((finished.job.latency.unwrap_or_default(), bytes))
+        let list = self.client.output(&finished.output(0)?).await?;
+        Ok((finished.job.latency.unwrap_or_default(), list))
     }
 
     /// Runs one job and checks its result. Any problem is an error.
     async fn once(&self) -> Result<(), Failure> {
-        let (_, bytes) = self.fetch().await?;
-        match *self.keys.decrypt(&bytes)? == self.expected {
+        let (_, list) = self.fetch().await?;
+        match *self.keys.decrypt(&list)? == self.expected {
             true => Ok(()),
             false => Err(Failure::WrongResult("the first job came back with a wrong result".into())),
         }
     }
 
     /// Checks the result of a measured job.
-    fn judge(&self, fetched: Result<(LatencyRecord, cloakwork_client::Bytes), ClientError>) -> Outcome {
+    fn judge(&self, fetched: Result<(LatencyRecord, Encrypted), ClientError>) -> Outcome {
         match fetched {
-            Ok((record, bytes)) => match self.keys.decrypt(&bytes) {
+            Ok((record, list)) => match self.keys.decrypt(&list) {
                 Ok(values) if *values == self.expected => Outcome::Done(Box::new(record)),
                 _ => Outcome::Wrong,
             },

@@ -78,8 +78,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let fetching = async {
         let mut outputs = Vec::with_capacity(types.len());
         for (index, row) in types.into_iter().enumerate() {
-            let envelope = client.output(finished.output(index)?).await?;
-            outputs.push(Output::decrypt(&keys, &envelope, row)?);
+            let list = client.output(&finished.output(index)?).await?;
+            outputs.push(Output::decrypt(&keys, &list, row)?);
         }
         Ok(outputs)
     };
@@ -106,8 +106,8 @@ struct Output {
 }
 
 impl Output {
-    fn decrypt(keys: &Keys, envelope: &[u8], row: RowType) -> Result<Self, Failure> {
-        let values = keys.decrypt_integers(envelope, row.ty)?;
+    fn decrypt(keys: &Keys, list: &Encrypted, row: RowType) -> Result<Self, Failure> {
+        let values = keys.decrypt_integers(list, row.ty)?;
         let show = |values: &[Integer]| values.iter().map(|value| value.display(row.ty)).collect();
         Ok(Self { row, rows: values.chunks(row.values()).map(show).collect() })
     }

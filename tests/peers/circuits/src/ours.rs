@@ -89,7 +89,7 @@ impl Ours {
 
 impl Prepared<'_> {
     /// Runs the jobs concurrently and waits for their outputs.
-    pub fn run(&self) -> Vec<Vec<Vec<u8>>> {
+    pub fn run(&self) -> Vec<Vec<Encrypted>> {
         self.ours.runtime.block_on(async {
             let mut jobs = JoinSet::new();
             for _ in 0..self.jobs {
@@ -100,12 +100,12 @@ impl Prepared<'_> {
                 let (client, outputs) = (self.ours.client.clone(), self.outputs.len());
                 jobs.spawn(async move {
                     let finished = client.run(&request).await.expect("the job succeeds");
-                    let mut envelopes = Vec::with_capacity(outputs);
+                    let mut lists = Vec::with_capacity(outputs);
                     for index in 0..outputs {
                         let output = finished.output(index).expect("as many outputs as the program has");
-                        envelopes.push(client.output(output).await.expect("its bytes").to_vec());
+                        lists.push(client.output(&output).await.expect("its bytes"));
                     }
-                    envelopes
+                    lists
                 });
             }
             jobs.join_all().await
@@ -114,9 +114,9 @@ impl Prepared<'_> {
 
     /// Runs the jobs once and compares their outputs.
     pub fn check(&self, expected: &[Clear]) {
-        for envelopes in self.run() {
-            for ((envelope, ty), expected) in envelopes.iter().zip(&self.outputs).zip(expected) {
-                let values = self.ours.keys.decrypt_integers(envelope, *ty).expect("a readable output");
+        for lists in self.run() {
+            for ((list, ty), expected) in lists.iter().zip(&self.outputs).zip(expected) {
+                let values = self.ours.keys.decrypt_integers(list, *ty).expect("a readable output");
                 assert_eq!(values[0].display(*ty), integer(*expected).display(*ty), "our result is wrong");
             }
         }

@@ -2,40 +2,27 @@
 
 use std::{fmt::Display, path::Path};
 
-use cloakwork_client::{
-    CkksKeys, Client, Encrypted, Input, Vector, VectorHeader,
-    params::KeyId,
-    proto::{Ciphertext, JobOutput},
-};
+use cloakwork_client::{CkksKeys, Encrypted, Input, Shape, Vector, VectorHeader, VectorShape, params::KeyId};
 
-use crate::{context::Context, failure::Failure};
+use crate::{context::Context, failure::Failure, results};
 
 /// Finds a ciphertext by its file or its resource name, and returns it with the vector that it
 /// holds.
-pub(super) async fn find(
-    context: &Context,
-    client: &Client,
-    keys: &CkksKeys,
-    source: &str,
-) -> Result<(Input, Vector), Failure> {
+pub(super) fn find(context: &Context, keys: &CkksKeys, source: &str) -> Result<(Input, Vector), Failure> {
     if is_of_the_server(source) {
-        let (_, vector) = describe(context, client, keys, source).await?;
-        return Ok((Input::Name(source.to_owned()), vector));
+        return Ok((Input::Name(source.to_owned()), recorded(context, keys, source)?.vector));
     }
-    let (envelope, VectorHeader { vector, .. }) = read(context, keys, Path::new(source))?;
-    Ok((Input::Encrypted(Encrypted { envelope: envelope.into(), count: 1 << vector.slots_log2 }), vector))
+    let (list, VectorHeader { vector, .. }) = read(context, keys, Path::new(source))?;
+    Ok((Input::Encrypted(list), vector))
 }
 
-/// Bytes of a ciphertext by its file or its resource name. The server sends the bytes of a named
-/// ciphertext.
-pub(super) async fn fetch(context: &Context, keys: &CkksKeys, source: &str) -> Result<Vec<u8>, Failure> {
+/// A ciphertext by its file or its resource name. The server sends the bytes of a named ciphertext.
+pub(super) async fn fetch(context: &Context, keys: &CkksKeys, source: &str) -> Result<Encrypted, Failure> {
     if !is_of_the_server(source) {
         return Ok(read(context, keys, Path::new(source))?.0);
     }
-    let client = context.connect().await?;
-    let (described, _) = describe(context, &client, keys, source).await?;
-    let output = JobOutput { name: source.to_owned(), digest: described.digest, ..Default::default() };
-    Ok(client.output(&output).await?.into())
+    let shape = Shape::Vector(recorded(context, keys, source)?);
+    Ok(context.connect().await?.ciphertext(source, shape).await?)
 }
 
 /// Whether a source is a resource name of the server, and not a file.
@@ -43,32 +30,27 @@ fn is_of_the_server(source: &str) -> bool {
     source.starts_with("tenants/")
 }
 
-/// Asks the server for the metadata of a ciphertext.
-async fn describe(
-    context: &Context,
-    client: &Client,
-    keys: &CkksKeys,
-    source: &str,
-) -> Result<(Ciphertext, Vector), Failure> {
-    let described = client.describe(source).await?;
-    let numbers = described
-        .ckks
-        .filter(|numbers| numbers.slots.is_power_of_two())
-        .ok_or_else(|| Failure::Invalid(format!("{source}: not a ciphertext of numbers")))?;
-    let key_id = described.key_id[..].try_into().map_or(KeyId::NONE, KeyId);
-    check(context, keys, source, &described.parameter_set, key_id)?;
-    let vector = Vector { slots_log2: numbers.slots.ilog2(), level: numbers.level as usize, scale: numbers.scale };
-    Ok((described, vector))
+/// The recorded shape of a result on the server. The server's own description is not used: a lying
+/// server could make decryption print digits that depend on the secret key.
+fn recorded(context: &Context, keys: &CkksKeys, name: &str) -> Result<VectorShape, Failure> {
+    let directory = &context.global.keys;
+    results::shape_of(directory, keys.set(), name)?.ok_or_else(|| {
+        Failure::Usage(format!(
+            "{name}: {} has no record of this result, so nothing says what it must be. `ckks run` and `ckks bootstrap` \
+             record the results of their jobs there",
+            directory.display()
+        ))
+    })
 }
 
-/// Reads a ciphertext from its file, and the metadata in its header. The numbers themselves are not
-/// checked.
-pub(super) fn read(context: &Context, keys: &CkksKeys, file: &Path) -> Result<(Vec<u8>, VectorHeader), Failure> {
+/// Reads a ciphertext from its file, and the metadata in its header. The file is the user's own, so
+/// its header states the shape. The numbers themselves are not checked.
+fn read(context: &Context, keys: &CkksKeys, file: &Path) -> Result<(Encrypted, VectorHeader), Failure> {
     let said = |problem: &dyn Display| format!("{}: {problem}", file.display());
     let envelope = std::fs::read(file).map_err(|error| Failure::Usage(said(&error)))?;
     let header = VectorHeader::of(&envelope).map_err(|error| Failure::Invalid(said(&error)))?;
     check(context, keys, &file.display().to_string(), header.set.name, header.key_id)?;
-    Ok((envelope, header))
+    Ok((Encrypted { envelope: envelope.into(), shape: header.shape() }, header))
 }
 
 /// Refuses a ciphertext of another set or under another key. A computation on it gives nothing

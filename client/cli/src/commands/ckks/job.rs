@@ -3,8 +3,8 @@
 use std::{cell::Cell, path::PathBuf};
 
 use cloakwork_client::{
-    CkksKeys, CkksWish, Client, ClientError, Finished, Input, JobRequest, Vector, VectorProgram, params::ckks::CkksSet,
-    proto::JobOutput,
+    CkksKeys, CkksWish, Client, ClientError, Finished, Input, JobRequest, Output, Vector, VectorProgram,
+    params::ckks::CkksSet,
 };
 use serde_json::json;
 
@@ -14,6 +14,7 @@ use crate::{
     failure::Failure,
     latency,
     output::{bytes, check_new, counted, show, write_new},
+    results,
 };
 
 /// Runs a program, writes its outputs to the named files, if any, and prints a description of each
@@ -38,22 +39,23 @@ pub(super) async fn run(
     let request = if outs.is_empty() { request.outputs_by_name() } else { request };
     let finished = context.run_request(client, &request).await;
     let finished = finished.map_err(|failure| explain(context, keys.set(), &wish, failure))?;
-    let outputs: Vec<&JobOutput> = (0..vectors.len()).map(|index| finished.output(index)).collect::<Result<_, _>>()?;
+    results::record(&context.global.keys, &finished.job.name, &request.output_shapes())?;
+    let outputs: Vec<Output> = (0..vectors.len()).map(|index| finished.output(index)).collect::<Result<_, _>>()?;
     let written = Cell::new(0);
     let fetched = context.fetch(&finished, write(client, &outputs, outs, &written)).await;
     fetched.map_err(|failure| failure.advised(left(&finished, &outputs, outs, written.get())))?;
     let described = outputs.iter().enumerate().map(|(index, output)| match outs.get(index) {
         Some(file) => file.display().to_string(),
-        None => output.name.clone(),
+        None => output.message.name.clone(),
     });
     let record = finished.job.latency.clone().unwrap_or_default();
-    let size = |output: &JobOutput| output.digest.as_ref().map_or(0, |digest| digest.size_bytes);
+    let size = |output: &Output| output.message.digest.as_ref().map_or(0, |digest| digest.size_bytes);
     show(
         context.global.json,
         || {
             let documents = vectors.iter().zip(&outputs).zip(outs.iter().map(Some).chain(std::iter::repeat(None)));
             let documents = documents.map(|((vector, output), file)| {
-                json!({ "name": output.name, "file": file, "slots": 1_u64 << vector.slots_log2, "level": vector.level,
+                json!({ "name": output.message.name, "file": file, "slots": 1_u64 << vector.slots_log2, "level": vector.level,
                         "scale": vector.scale, "bytes": size(output) })
             });
             json!({ "job": finished.job.name, "outputs": documents.collect::<Vec<_>>(),
@@ -83,14 +85,12 @@ fn check_files(outs: &[PathBuf]) -> Result<(), Failure> {
 }
 
 /// Fetches results to their files, if any, and counts the files that were written.
-async fn write(
-    client: &Client,
-    outputs: &[&JobOutput],
-    files: &[PathBuf],
-    written: &Cell<usize>,
-) -> Result<(), Failure> {
+async fn write(client: &Client, outputs: &[Output], files: &[PathBuf], written: &Cell<usize>) -> Result<(), Failure> {
     for (output, file) in outputs.iter().zip(files) {
-        write_new(file, &client.output(output).await?)?;
+        let list = client.output(output).await?;
+        // The header of the file is trusted later.
+        list.check_header()?;
+        write_new(file, &list.envelope)?;
         written.set(written.get() + 1);
     }
     Ok(())
@@ -98,9 +98,9 @@ async fn write(
 
 /// Names of the results on the server that did not reach their files. The first `written` results
 /// did.
-fn left(finished: &Finished, outputs: &[&JobOutput], files: &[PathBuf], written: usize) -> String {
+fn left(finished: &Finished, outputs: &[Output], files: &[PathBuf], written: usize) -> String {
     let places = outputs.iter().zip(files).skip(written);
-    let places = places.map(|(output, file)| format!("\n{} for {}", output.name, file.display()));
+    let places = places.map(|(output, file)| format!("\n{} for {}", output.message.name, file.display()));
     format!(
         "{} has succeeded, and its results are on the server for now:{}\nAnother job takes them by these names, and so does \
          `cloakwork ckks decrypt`",
