@@ -37,7 +37,7 @@
 //!
 //! let job = JobRequest::new(program.build()?, &key.name).encrypted(keys.encrypt(&[1, 2, 3], 15)?);
 //! let finished = client.run(&job).await?;
-//! assert_eq!(*keys.decrypt(&client.output(finished.output(0)?).await?)?, [1, 4, 9]);
+//! assert_eq!(*keys.decrypt(&client.output(&finished.output(0)?).await?)?, [1, 4, 9]);
 //! # Ok(())
 //! # }
 //! ```

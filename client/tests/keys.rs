@@ -78,7 +78,7 @@ async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
     // set decrypt lists of that set.
     assert_eq!(*both.decrypt(&list).expect("values"), [5, 6]);
     assert_eq!(*loaded.decrypt(&both.encrypt(&[7], 15).expect("a list")).expect("values"), [7]);
-    assert!(matches!(made.decrypt(&list), Err(ClientError::Format(_))));
+    assert!(matches!(made.decrypt(&list), Err(ClientError::Secret(_))));
 
     let again = Keys::add_in(path.clone(), second, passphrase(), Progress::none()).await.unwrap_err();
     assert!(matches!(&again, ClientError::Secret(_)), "{again:?}");
