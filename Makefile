@@ -88,7 +88,7 @@ bench-circuits:
 # Measures CKKS and writes target/bench/ckks.json: transforms beside those of tfhe-ntt, keys,
 # bootstraps, and the precision of bootstraps over ten secrets. The target fails where the
 # precision is too low. 16 GiB of memory are enough for the rows in docs/ckks.md. ARGS=--quick
-# measures toy sets, ARGS="--case 'CKKS_45_60_50 regular 32768 medium 5'" one row,
+# measures toy sets, ARGS="--case 'CKKS_45_60_50_H4096 regular 32768 medium 5'" one row,
 # ARGS="--only exactness" one part.
 bench-ckks:
 	cargo run --release -p cloakwork-tests-ckks -- --out $(REPORTS)/ckks.json $(ARGS)

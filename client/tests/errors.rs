@@ -101,7 +101,7 @@ async fn a_token_does_not_leave_the_machine_in_the_clear() {
 
 #[test]
 fn a_set_of_the_other_scheme_has_its_own_error() {
-    let [tfhe, ckks] = ["TOY_MESSAGE_2_CARRY_2", "CKKS_45_60_50"];
+    let [tfhe, ckks] = ["TOY_MESSAGE_2_CARRY_2", "CKKS_45_60_50_H4096"];
     let text = |error: Option<ClientError>| error.expect("a refusal").to_string();
     assert!(text(cloakwork_client::set_by_name(ckks).err()).contains("`cloakwork ckks keygen`"));
     assert!(text(cloakwork_client::ckks_set_by_name(tfhe).err()).contains("`cloakwork keygen`"));

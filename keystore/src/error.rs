@@ -194,11 +194,13 @@ pub enum Error {
         /// Limit of open uploads.
         limit: u32,
     },
-    /// The parameter set is weak, and this server does not accept it.
-    #[error("parameter set {set} is weak and not served here")]
+    /// The parameter set is weak, and this server takes nothing new of the set.
+    #[error("this server takes no new objects of the weak parameter set {set}: {reason}")]
     WeakSetRefused {
         /// The set.
         set: &'static str,
+        /// Why the set is weak.
+        reason: &'static str,
     },
 }
 

@@ -442,7 +442,7 @@ const TENANT_BLOB_CHANGES_MAX: u64 = 16;
 fn largest_key(allow_weak_sets: bool) -> u64 {
     let none = [0; envelope::DIMENSIONS];
     let mut largest = 0;
-    let taken = |standing| allow_weak_sets || standing == Standing::Served;
+    let taken = |standing: Standing| standing.takes_keys(allow_weak_sets);
     for set in CKKS_SETS.iter().filter(|set| taken(set.standing)) {
         let shape = KeyShape { purpose: Purpose::Relinearization, level: set.level_max() };
         largest = largest.max(shape.bodies(set) as u64 * set.packed_bytes(shape.level, shape.special(set)));

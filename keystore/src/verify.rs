@@ -9,7 +9,6 @@ use cloakwork_params::{
     envelope::{Dimensions, HEADER_BYTES, MAGIC, TRAILER_BYTES},
     info::Excess,
     layout::{self, INFO_BYTES},
-    set::Standing,
 };
 
 use crate::{Digest, Error};
@@ -135,8 +134,14 @@ impl Verifier {
     fn accept_header(&mut self) -> Result<(), Error> {
         let header = EnvelopeReader::open(&self.head[..])?.header().clone();
         let set = layout::conform_any(&header)?;
-        if set.standing() != Standing::Served && !self.policy.allow_weak_sets {
-            return Err(Error::WeakSetRefused { set: set.name() });
+        let (standing, allow_weak_sets) = (set.standing(), self.policy.allow_weak_sets);
+        // Ciphertexts under a stored key are as good as the key.
+        let is_taken = match is_key(header.kind) {
+            true => standing.takes_keys(allow_weak_sets),
+            false => standing.computes(allow_weak_sets),
+        };
+        if !is_taken {
+            return Err(Error::WeakSetRefused { set: set.name(), reason: standing.weakness().unwrap_or_default() });
         }
         // The layout bounds the payload's length, so this sum cannot overflow.
         let size_bytes = header.payload_len + (HEADER_BYTES + TRAILER_BYTES) as u64;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
 use cloakwork_clock::Clock;
 use cloakwork_keystore::{Digest, KeyInfo, Keystore, Reservation, TenantId};
-use cloakwork_params::{AnySet, KeyId, ckks::layout::KeyShape, set::Standing};
+use cloakwork_params::{AnySet, KeyId, ckks::layout::KeyShape};
 use cloakwork_proto::v1::{self, job_spec};
 
 pub use memory::{InputBytes, InputMemory};
@@ -80,7 +80,7 @@ impl Admission {
         memory.add(inputs::decoded_bytes(&spec.inputs))?;
         let program = self.program(caller, &spec).await?;
         let set = program.set();
-        served(set, self.allow_weak_sets)?;
+        check_computes(set, self.allow_weak_sets)?;
         let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
         let key_use = self.keys.begin(tenant, key_id);
         // Fails unless the key is active.
@@ -205,14 +205,14 @@ fn key_parts(program: &Compiled, key: &KeyInfo) -> Result<Vec<Digest>, ApiError>
     Ok(chosen.into_iter().map(|place| digests[place]).collect())
 }
 
-/// Refuses sets that this server does not serve.
-pub fn served(set: AnySet, allow_weak_sets: bool) -> Result<(), ApiError> {
-    let name = set.name();
-    match set.standing() {
-        Standing::Served => Ok(()),
-        Standing::Weak(_) | Standing::Toy if allow_weak_sets => Ok(()),
-        Standing::Weak(why) => Err(SET_NOT_SERVED.error(format!("{name} is a weak parameter set: {why}"))),
-        Standing::Toy => Err(SET_NOT_SERVED.error(format!("{name} is for tests and protects nothing"))),
+/// Refuses sets that this server does not compute with.
+pub fn check_computes(set: AnySet, allow_weak_sets: bool) -> Result<(), ApiError> {
+    let (name, standing) = (set.name(), set.standing());
+    match standing.weakness() {
+        Some(weakness) if !standing.computes(allow_weak_sets) => {
+            Err(SET_NOT_SERVED.error(format!("{name} is a weak parameter set: {weakness}")))
+        }
+        _ => Ok(()),
     }
 }
 

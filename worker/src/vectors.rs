@@ -171,7 +171,7 @@ mod tests {
     fn bootstrap(stages: u32) -> Program {
         let size = wire::operation::bootstrap::Size::Medium.into();
         let message = wire::Program {
-            parameter_set: "CKKS_45_60_50".to_owned(),
+            parameter_set: "CKKS_45_60_50_H4096".to_owned(),
             inputs: vec![wire::program::Input {
                 name: "x".to_owned(),
                 r#type: wire::Type::Vector.into(),

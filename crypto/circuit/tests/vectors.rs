@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 const SET: &str = "TOY_CKKS_45_60_50";
-const SETS: [&str; 4] = ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60", "CKKS_45_60_50", "CKKS_54_60"];
+const SETS: [&str; 4] = ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60", "CKKS_45_60_50_H4096", "CKKS_54_60_H4096"];
 
 fn inputs(levels: &[u32]) -> Vec<wire::program::Input> {
     let input = |level: &u32| wire::program::Input {
@@ -97,7 +97,7 @@ fn refusals_say_where_and_what() {
     let mut clear = one(with_numbers(Kind::Constant, &[], &[1.0]));
     clear.outputs = vec![1];
     let mut large = one(bootstrap(0, 1));
-    large.parameter_set = "CKKS_45_60_50".to_owned();
+    large.parameter_set = "CKKS_45_60_50_H4096".to_owned();
     large.inputs[0].slots_log2 = 15;
     let mut matrix = with_numbers(Kind::Matrix, &[0], &[0.5; 16]);
     matrix.offsets = vec![1, 1];
@@ -179,7 +179,7 @@ fn limits_hold() {
 /// memory holds their rotations modulo a prime, for as many primes at once as the threads need.
 #[test]
 fn rotations_take_memory_for_each_prime_that_threads_work_on() {
-    for (set, threads_of_prime) in [(SET, 1), ("CKKS_45_60_50", 16)] {
+    for (set, threads_of_prime) in [(SET, 1), ("CKKS_45_60_50_H4096", 16)] {
         let matrix = Operation { offsets: vec![0, 1, 2], ..with_numbers(Kind::Matrix, &[0], &[0.25; 3 * 8]) };
         let mut message = program(&[3], vec![matrix]);
         message.parameter_set = set.to_owned();
@@ -216,7 +216,7 @@ fn planning_counts_as_work_and_memory() {
 #[test]
 fn the_cost_limit_is_about_seventy_bootstraps() {
     let mut message = program(&[0], vec![bootstrap(0, 5)]);
-    message.parameter_set = "CKKS_45_60_50".to_owned();
+    message.parameter_set = "CKKS_45_60_50_H4096".to_owned();
     message.inputs[0].slots_log2 = 15;
     let work = decode(&message).expect("a program").cost().work;
     assert!((25_000..35_000).contains(&work) && (60..80).contains(&(LIMITS.cost / work)), "{work}");
@@ -390,7 +390,7 @@ fn the_outline_chooses_keys_or_names_the_missing_one() {
 fn costs_of_bootstraps_are_proportional_to_their_times() {
     let work = |slots_log2, operation| {
         let mut message = program(&[5], vec![operation]);
-        message.parameter_set = "CKKS_45_60_50".to_owned();
+        message.parameter_set = "CKKS_45_60_50_H4096".to_owned();
         message.inputs[0].slots_log2 = slots_log2;
         decode(&message).expect("a program").cost().work as f64
     };

@@ -161,10 +161,35 @@ pub struct Security {
 pub enum Standing {
     /// At least 128-bit security and failure at most 2^-128.
     Served,
+    /// Served until an attack was found that costs less than 2^128. The text states the cost.
+    /// Stored keys still compute, so that their owners can move to another set. New keys need a
+    /// permission.
+    Retired(&'static str),
     /// Below one of the two bounds, which the text names.
     Weak(&'static str),
     /// For tests and simulators only. The set protects nothing.
     Toy,
+}
+
+impl Standing {
+    /// Whether a server takes new keys of the set.
+    pub fn takes_keys(self, allow_weak_sets: bool) -> bool {
+        self == Self::Served || allow_weak_sets
+    }
+
+    /// Whether a server computes with stored keys of the set.
+    pub fn computes(self, allow_weak_sets: bool) -> bool {
+        matches!(self, Self::Served | Self::Retired(_)) || allow_weak_sets
+    }
+
+    /// Reason not to make keys of the set, if there is one.
+    pub const fn weakness(self) -> Option<&'static str> {
+        match self {
+            Self::Served => None,
+            Self::Retired(reason) | Self::Weak(reason) => Some(reason),
+            Self::Toy => Some("for tests; protects nothing"),
+        }
+    }
 }
 
 impl ParameterSet {
@@ -264,6 +289,8 @@ pub struct CompressionSet {
     pub bootstrap: Decomposition,
     /// The published figure, absent if the source states none.
     pub published_failure_log2: Option<f64>,
+    /// log2 of the cost of the best attack on the packing key, 0 if the key protects nothing.
+    pub security_log2: f64,
     /// Source of the numbers.
     pub source: &'static str,
 }

@@ -182,7 +182,7 @@ fn matrix_products_match_plain_numbers() {
 /// for more threads.
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    let mut client = Client::new("CKKS_45_60_50");
+    let mut client = Client::new("CKKS_45_60_50_H4096");
     let (level, n) = (6, 64);
     let matrix = Diagonals::new(n, [0, 1, 3, 4, n - 1, n - 6].map(|offset| (offset, numbers(n, offset as f64))));
     let (way, scale) = (Way::Apart { more: 0 }, client.ring.scale());

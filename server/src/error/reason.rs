@@ -76,7 +76,7 @@ reasons! {
     BLOB_TOO_LARGE OutOfRange "Send a smaller blob; the server's limits are in GetCapabilities"
     QUOTA_EXCEEDED ResourceExhausted "Delete keys or ciphertexts, abort uploads, or ask the operator for a larger quota"
     ENVELOPE_INVALID InvalidArgument "Send objects as the client library encodes them"
-    WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that GetCapabilities and `cloakwork sets` list; a test server accepts weak sets with allow_weak_sets"
+    WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that GetCapabilities and `cloakwork sets` list without a weakness; a test server accepts weak sets with allow_weak_sets"
 
     // Keys.
     KEY_NOT_FOUND NotFound "Register the evaluation key first"

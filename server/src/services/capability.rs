@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use cloakwork_circuit::wire::operation::Kind;
-use cloakwork_params::{
-    AnySet, Encoding, Layout, ObjectKind, ParameterSet, ckks::CkksSet, envelope::DIMENSIONS, set::Standing,
-};
+use cloakwork_params::{AnySet, Encoding, Layout, ObjectKind, ParameterSet, ckks::CkksSet, envelope::DIMENSIONS};
 use cloakwork_proto::v1::{
     GetCapabilitiesRequest, GetCapabilitiesResponse, Limit, ParameterSet as Described, Pool, PreferredWave,
     capability_service_server::CapabilityService,
@@ -13,7 +11,7 @@ use cloakwork_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use crate::{
-    admit::served,
+    admit::check_computes,
     caller::Caller,
     dispatch::{Dispatcher, PoolView},
     limits::Limits,
@@ -43,7 +41,7 @@ impl CapabilityService for Capabilities {
             unit: limit.unit.to_owned(),
             meaning: limit.meaning.to_owned(),
         });
-        let sets = AnySet::all().filter(|set| served(*set, self.allow_weak_sets).is_ok());
+        let sets = AnySet::all().filter(|set| check_computes(*set, self.allow_weak_sets).is_ok());
         Ok(Response::new(GetCapabilitiesResponse {
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             tenant: caller.tenant.to_string(),
@@ -68,11 +66,7 @@ fn describe(set: AnySet) -> Described {
         AnySet::Tfhe(set) => describe_tfhe(set),
         AnySet::Ckks(set) => describe_ckks(set),
     };
-    let weakness = match set.standing() {
-        Standing::Served => String::new(),
-        Standing::Weak(why) => why.to_owned(),
-        Standing::Toy => "for tests; protects nothing".to_owned(),
-    };
+    let weakness = set.standing().weakness().unwrap_or_default().to_owned();
     Described { name: set.name().to_owned(), id: u32::from(set.id().0), weakness, ..described }
 }
 
@@ -107,7 +101,7 @@ fn describe_tfhe(set: &ParameterSet) -> Described {
 /// Describes a pool. Its waves are limited to sets that jobs may use here, because devices also
 /// measure toy sets.
 fn pool(pool: &PoolView, allow_weak_sets: bool) -> Pool {
-    let offered = |name: &str| AnySet::by_name(name).is_some_and(|set| served(set, allow_weak_sets).is_ok());
+    let offered = |name: &str| AnySet::by_name(name).is_some_and(|set| check_computes(set, allow_weak_sets).is_ok());
     let waves = pool.waves.iter().filter(|wave| offered(&wave.parameter_set)).map(|wave| PreferredWave {
         parameter_set: wave.parameter_set.clone(),
         width: wave.width,
@@ -118,7 +112,7 @@ fn pool(pool: &PoolView, allow_weak_sets: bool) -> Pool {
 
 #[cfg(test)]
 mod tests {
-    use cloakwork_params::table;
+    use cloakwork_params::{set::Standing, table};
     use cloakwork_proto::v1::DeviceWave;
 
     use super::*;

@@ -1,7 +1,6 @@
 //! Precision of bootstraps over many secrets, compared with a floor for each row.
 
 use cloakwork_ckks::{BootstrapKeys, Evaluator, Ring};
-use cloakwork_params::ckks;
 use cloakwork_secret::{
     Randomness,
     ckks::{KeyGenerator, SecretKey},
@@ -10,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     bootstraps::{Row, TABLES, Table},
-    precision::{bits, numbers_from},
+    precision::{Spread, bits},
+    sets::set,
 };
 
 /// A row of the tables, with the fewest bits after the point that its mean error and its greatest
@@ -25,10 +25,10 @@ struct Floor {
 
 /// Floors that lie some tenths of a bit below the measured values in docs/ckks.md.
 const FLOORS: [Floor; 4] = [
-    Floor { row: "CKKS_54_60 regular 32768 medium 5", real: [21.5, 19.0], toy: [19.5, 18.0] },
-    Floor { row: "CKKS_45_60_50 regular 32768 medium 5", real: [23.5, 20.5], toy: [23.5, 21.5] },
-    Floor { row: "CKKS_45_60_50 regular 32768 small 3", real: [22.2, 19.5], toy: [23.5, 21.5] },
-    Floor { row: "CKKS_45_60_50 lossy 32768 medium 5", real: [24.5, 22.0], toy: [25.0, 22.5] },
+    Floor { row: "CKKS_54_60_H4096 regular 32768 medium 5", real: [20.8, 18.7], toy: [19.5, 18.0] },
+    Floor { row: "CKKS_45_60_50_H4096 regular 32768 medium 5", real: [23.5, 20.5], toy: [23.5, 21.5] },
+    Floor { row: "CKKS_45_60_50_H4096 regular 32768 small 3", real: [22.2, 19.5], toy: [23.5, 21.5] },
+    Floor { row: "CKKS_45_60_50_H4096 lossy 32768 medium 5", real: [24.5, 22.0], toy: [25.0, 22.5] },
 ];
 
 /// The amount of work of a measurement.
@@ -56,9 +56,8 @@ pub(crate) fn measure(extent: &Extent, case: &str) -> Result<Vec<Value>, String>
 }
 
 fn measure_one(extent: &Extent, floor: &Floor) -> Result<Value, String> {
-    let (set, table, row) = find(floor.row).ok_or_else(|| format!("no table has '{}'", floor.row))?;
-    let name = if extent.is_quick { format!("TOY_{set}") } else { set.to_owned() };
-    let ring = Ring::new(ckks::by_name(&name).ok_or_else(|| format!("there is no set '{name}'"))?);
+    let (name, table, row) = find(floor.row).ok_or_else(|| format!("no table has '{}'", floor.row))?;
+    let ring = Ring::new(set(name, extent.is_quick));
     let bootstrap = table.bootstrap(&ring, row).expect("a bootstrap of the table");
     let evaluator = Evaluator::new(&ring, cloakwork_tests_machine::cores());
     let mut found = Vec::new();
@@ -68,7 +67,7 @@ fn measure_one(extent: &Extent, floor: &Floor) -> Result<Value, String> {
         let seeded = KeyGenerator::new(&key, &ring).bootstrap(&bootstrap, &mut randomness).expect("keys");
         let keys = BootstrapKeys::expand(&ring, seeded).expect("keys of the ring");
         let of_secret = (0..extent.messages).map(|message| {
-            let plain = numbers_from(secret * extent.messages + message, bootstrap.slots());
+            let plain = Spread::Radius.numbers(secret * extent.messages + message, bootstrap.slots());
             let ciphertext = key.encrypt(&ring, &plain, bootstrap.level_in(), &mut randomness).expect("encryption");
             let result = evaluator.bootstrap(&ciphertext, &bootstrap, &keys).expect("a bootstrap");
             bits(&key.decrypt(&ring, &result).expect("decryption"), &plain)

@@ -5,14 +5,17 @@ use cloakwork_ckks::{
     KeyPart, KeyPlan, Ring, SwitchKey,
     format::{decode, encode},
 };
-use cloakwork_params::ckks;
+use cloakwork_params::ckks::CkksSet;
 use cloakwork_secret::{
     Randomness,
     ckks::{KeyGenerator, SecretKey},
 };
 use serde_json::{Value, json};
 
-use crate::seconds;
+use crate::{
+    seconds,
+    sets::{SETS, set},
+};
 
 /// Number of measured parts. All stay in memory, as in a worker, so that each allocates its memory
 /// from the system.
@@ -28,18 +31,16 @@ struct Times {
 }
 
 pub(crate) fn measure(is_quick: bool) -> Vec<Value> {
-    let sets = if is_quick { ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] } else { ["CKKS_45_60_50", "CKKS_54_60"] };
     println!(
         "| keys, all threads | part, MB as stored | in memory | seconds a GB as stored: make | write | read, one thread | masks | read and masks: GB a second |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    let rows = sets.iter().map(|set| measure_one(set)).collect();
+    let rows = SETS.iter().map(|name| measure_one(set(name, is_quick))).collect();
     println!();
     rows
 }
 
-fn measure_one(name: &str) -> Value {
-    let set = ckks::by_name(name).expect("a row of the table");
+fn measure_one(set: &'static CkksSet) -> Value {
     let (ring, threads) = (Ring::new(set), cloakwork_tests_machine::cores());
     let mut randomness = Randomness::from_os().expect("randomness");
     let key = SecretKey::generate(set, &mut randomness).expect("a key");
@@ -68,13 +69,14 @@ fn measure_one(name: &str) -> Value {
     let [make, write, read, expand] = [times.make, times.write, times.read, times.expand].map(|time| time / gigabytes);
     let megabytes = |bytes: usize| bytes as f64 / 1e6 / PARTS as f64;
     println!(
-        "| {name} | {:.0} | {:.0} | {make:.2} | {write:.2} | {read:.2} | {expand:.2} | {:.2} |",
+        "| {} | {:.0} | {:.0} | {make:.2} | {write:.2} | {read:.2} | {expand:.2} | {:.2} |",
+        set.name,
         megabytes(stored),
         megabytes(held),
         1.0 / (read + expand),
     );
     json!({
-        "set": name, "parts": PARTS, "stored_bytes": stored, "held_bytes": held, "threads": threads,
+        "set": set.name, "parts": PARTS, "stored_bytes": stored, "held_bytes": held, "threads": threads,
         "make_seconds_per_gb": make, "write_seconds_per_gb": write, "read_seconds_per_gb": read, "masks_seconds_per_gb": expand,
     })
 }

@@ -10,9 +10,12 @@ mod keys;
 mod one_round;
 mod peer;
 mod precision;
+mod sets;
 mod transforms;
 
 use std::{path::PathBuf, time::Instant};
+
+use cloakwork_params::ckks::CkksSet;
 
 /// Names of the measurements. The last needs a program to compare with, so it runs only if `--only`
 /// names it.
@@ -57,7 +60,7 @@ fn main() {
     let keys = if wants("keys") { keys::measure(is_quick) } else { Vec::new() };
     let bootstraps = if wants("bootstraps") { bootstraps::measure(is_quick, &case) } else { Vec::new() };
     if wants("examples") {
-        run_examples(if is_quick { "TOY_CKKS_45_60_50" } else { "CKKS_45_60_50" });
+        run_examples(sets::set(sets::DEFAULT, is_quick));
     }
     let exactness = if wants("exactness") {
         let extent = exactness::Extent { is_quick, secrets, messages };
@@ -91,8 +94,7 @@ fn main() {
 }
 
 /// Runs the examples of docs/ckks.md, including the making of keys.
-fn run_examples(set: &str) {
-    let set = cloakwork_params::ckks::by_name(set).unwrap_or_else(|| fail(&format!("there is no set '{set}'")));
+fn run_examples(set: &'static CkksSet) {
     println!("| example | seconds, including keys | bits: mean | worst |\n|---|---|---|---|");
     for (name, example) in examples::EXAMPLES {
         let mut outcomes = Vec::new();

@@ -12,7 +12,7 @@ use cloakwork_secret::{
 use serde_json::json;
 
 use crate::{
-    precision::{bits, numbers},
+    precision::{Spread, bits},
     seconds,
 };
 
@@ -35,7 +35,7 @@ pub(crate) fn print(set: &str, size: &str) -> Result<(), String> {
     let key = SecretKey::generate(ring.set(), &mut randomness).map_err(text)?;
     let seeded = KeyGenerator::new(&key, &ring).bootstrap(&bootstrap, &mut randomness).map_err(text)?;
     let keys = BootstrapKeys::expand(&ring, seeded).map_err(text)?;
-    let plain = numbers(1 << slots_log2);
+    let plain = Spread::Radius.numbers(0, 1 << slots_log2);
     let ciphertext = key.encrypt(&ring, &plain, 0, &mut randomness).map_err(text)?;
     let evaluator = Evaluator::new(&ring, 1);
     let round = || {

@@ -11,17 +11,20 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{one_round, quartiles};
+use crate::{
+    one_round, quartiles,
+    sets::{DEFAULT, set},
+};
 
 /// Lattigo's default set, whose secret has only 192 nonzero coefficients, and its default set with
-/// a dense secret. Our sets, with 1024 nonzero coefficients, lie in between.
+/// a dense secret. Our sets, with 4096 nonzero coefficients, lie in between.
 const THEIR_SETS: [&str; 2] = ["N16QP1546H192H32", "N16QP1767H32768H32"];
 
 /// Measures each of Lattigo's sets whose name contains `case`, and our set with keys of two sizes,
 /// once a round.
 pub(crate) fn measure(program: &Path, rounds: usize, is_quick: bool, case: &str) -> Result<Vec<Value>, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let ours = if is_quick { "TOY_CKKS_45_60_50" } else { "CKKS_45_60_50" };
+    let ours = set(DEFAULT, is_quick).name;
     let their_sets: Vec<&str> = THEIR_SETS.into_iter().filter(|set| set.contains(case)).collect();
     if their_sets.is_empty() {
         return Err(format!("no set of Lattigo that is measured has '{case}' in its name: {}", THEIR_SETS.join(", ")));

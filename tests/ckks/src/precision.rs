@@ -2,15 +2,28 @@
 
 use cloakwork_ckks::Complex;
 
-/// Pseudorandom numbers in the unit disc.
-pub(crate) fn numbers(count: usize) -> Vec<Complex> {
-    numbers_from(0, count)
+/// Distribution of numbers in the unit disc.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Spread {
+    /// Radius and angle are uniform, so most numbers are small.
+    Radius,
+    /// Each part of the disc has numbers in proportion to its area.
+    Area,
 }
 
-/// Pseudorandom numbers in the unit disc, different for each `message`.
-pub(crate) fn numbers_from(message: usize, count: usize) -> Vec<Complex> {
-    let number = |at: usize| Complex::at_turn((at * at) as f64 * 0.618_034).scale((at as f64 * 0.7548).fract());
-    (message * count..(message + 1) * count).map(number).collect()
+impl Spread {
+    /// Pseudorandom numbers in the unit disc, different for each `message`.
+    pub(crate) fn numbers(self, message: usize, count: usize) -> Vec<Complex> {
+        let number = |at: usize| {
+            let radius = (at as f64 * 0.7548).fract();
+            let radius = match self {
+                Self::Radius => radius,
+                Self::Area => radius.sqrt(),
+            };
+            Complex::at_turn((at * at) as f64 * 0.618_034).scale(radius)
+        };
+        (message * count..(message + 1) * count).map(number).collect()
+    }
 }
 
 /// Bits after the point that the mean error and the greatest error leave.

@@ -28,7 +28,8 @@ fn tables() -> String {
             | log2 attack, big key | source |\n|---|---|---|---|---|---|---|---|\n";
     SETS.iter().for_each(|set| claims(&mut out, set));
     out += "\n### Compression\n\n| id | set | serves | packing k, N | packing noise | packing B/l | per GLWE \
-            | storage modulus | unpacking B/l | log2 failure, published |\n|---|---|---|---|---|---|---|---|---|---|\n";
+            | storage modulus | unpacking B/l | log2 failure, published | log2 attack, packing key \
+            |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
     COMPRESSION_SETS.iter().for_each(|set| compression(&mut out, set));
     out += "\n### Companions\n\n| set | companion | its results count |\n|---|---|---|\n";
     SETS.iter().for_each(|set| companion(&mut out, set));
@@ -75,6 +76,7 @@ fn claims(out: &mut String, set: &ParameterSet) {
     };
     let standing = match set.standing {
         Standing::Served => "served".into(),
+        Standing::Retired(reason) => format!("**retired**: {reason}"),
         Standing::Weak(reason) => format!("**weak**: {reason}"),
         Standing::Toy => "**toy**".into(),
     };
@@ -116,6 +118,7 @@ fn compression(out: &mut String, set: &CompressionSet) {
             &format!("2^{}", set.storage_modulus_log2),
             &gadget(set.bootstrap),
             &set.published_failure_log2.map_or("not stated".into(), three_digits),
+            &if set.security_log2 > 0.0 { format!("{:.1}", set.security_log2) } else { "none claimed".into() },
         ],
     );
 }

@@ -120,6 +120,11 @@ impl Server {
         .await;
     }
 
+    /// Changes a setting for the next start.
+    pub fn set(&mut self, name: &str, value: impl ToString) {
+        self.setup = self.setup.clone().with(name, value);
+    }
+
     /// Starts the server without waiting.
     pub fn launch(&mut self) {
         self.process = None;

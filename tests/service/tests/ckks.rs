@@ -69,11 +69,9 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     shell.text(&["ckks", "keygen", "--set", SET, "--level", "2"]);
     shell.text(&["ckks", "encrypt", "0.5", "-1.25", "0.5+0.25i", "--level", "2", "--out", "x"]);
     let printed = shell.run(&["ckks", "decrypt", "x", "--digits", "4", "--real"]);
-    // Noise decides the sign of a zero.
-    let numbers = String::from_utf8_lossy(&printed.stdout).replace("-0.0000", "0.0000");
-    assert_eq!(numbers, "0.5000\n-1.2500\n0.5000\n0.0000\n");
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), "0.5000\n-1.2500\n0.5000\n0.0000\n");
     assert!(printed.stderr.is_empty(), "rounded numbers need no warning");
-    let printed = shell.run(&["ckks", "decrypt", "x"]);
+    let printed = shell.run(&["ckks", "decrypt", "x", "--digits", "5"]);
     assert!(String::from_utf8_lossy(&printed.stderr).contains("depend on the secret key"), "{printed:?}");
 
     std::fs::write(home.path().join("column.json"), "[1, [0.5, -2], 3]").expect("a file");
@@ -235,6 +233,37 @@ async fn a_server_with_default_settings_refuses_toy_sets() {
     let (code, message) = shell.refusal(&["keys", "push"]);
     assert!(code == Some(4) && message.contains("WEAK_SET_REFUSED"), "{code:?} {message}");
     assert!(message.contains("allow_weak_sets") && message.contains("`cloakwork sets`"), "{message}");
+}
+
+/// The set has a real ring: toys are never retired.
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_keys_of_retired_sets_compute_and_new_ones_are_refused() {
+    const RETIRED: &str = "CKKS_45_60_50";
+    let mut server = Server::start(Setup::default()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    let warned = |output: std::process::Output| {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains(&format!("{RETIRED} is weak: ")), "{said}");
+        assert!(said.contains("the best known attack costs 2^125.6"), "{said}");
+    };
+    warned(shell.run(&["ckks", "keygen", "--set", RETIRED, "--level", "1"]));
+    warned(shell.run(&["keys", "push"]));
+
+    server.stop();
+    server.set("allow_weak_sets", false);
+    server.restart().await;
+    let listed = shell.text(&["keys", "ls"]);
+    assert!(listed.contains(&format!("{RETIRED}  WEAK: the best known attack costs 2^125.6")), "{listed}");
+    shell.text(&["ckks", "encrypt", "0.5", "0.125", "--slots", "2", "--level", "1", "--out", "x.ckks"]);
+    shell.text(&["ckks", "run", "x * x", "x=x.ckks", "--out", "y.ckks"]);
+    assert_eq!(shell.text(&["ckks", "decrypt", "y.ckks", "--real"]), "0.2500\n0.0156\n");
+
+    let other = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, other.path());
+    warned(shell.run(&["ckks", "keygen", "--set", RETIRED, "--level", "0"]));
+    let (code, message) = shell.refusal(&["keys", "push"]);
+    assert!(code == Some(4) && message.contains("WEAK_SET_REFUSED") && message.contains("2^125.6"), "{message}");
 }
 
 /// A ciphertext of a file that the test has written.

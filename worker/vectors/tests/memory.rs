@@ -101,7 +101,7 @@ fn the_memory_charge_of_a_plan_matches_its_use() {
     // The real ring's rows are large: up to 16 threads transform one row at a time, and up to 32
     // threads two.
     for threads in [1, 16, 17, 40] {
-        check("a real ring's diagonals", threads, memory("CKKS_45_60_50", threads, 6, vec![sparse(16)], vec![1]));
+        check("a real ring's diagonals", threads, memory("CKKS_45_60_50_H4096", threads, 6, vec![sparse(16)], vec![1]));
     }
 }
 

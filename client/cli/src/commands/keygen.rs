@@ -157,12 +157,9 @@ fn companions(sets: &[&'static ParameterSet]) -> Result<Sets, Failure> {
 
 /// Prints a warning if a set is weak.
 pub(crate) fn warn(name: &str, standing: Standing) {
-    let why = match standing {
-        Standing::Served => return,
-        Standing::Weak(why) => why,
-        Standing::Toy => "for tests; protects nothing",
-    };
-    eprintln!("cloakwork: warning: {name} is weak: {why}");
+    if let Some(weakness) = standing.weakness() {
+        eprintln!("cloakwork: warning: {name} is weak: {weakness}");
+    }
 }
 
 /// Size in bytes of each part.

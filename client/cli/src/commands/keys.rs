@@ -1,15 +1,16 @@
 //! `cloakwork keys`.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use cloakwork_client::{
     Client,
+    params::{AnySet, SetId},
     proto::{CkksKeyPart, CkksPurpose, Key, KeyPart},
 };
 use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
 
-use super::keygen::sizes;
+use super::keygen::{sizes, warn};
 use crate::{
     context::Context,
     failure::Failure,
@@ -50,6 +51,8 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
 
 async fn push(context: &Context) -> Result<(), Failure> {
     let keys = context.any_keys().await?;
+    let sets: BTreeMap<SetId, AnySet> = keys.parts().iter().map(|part| (part.set.id(), part.set)).collect();
+    sets.values().for_each(|set| warn(set.name(), set.standing()));
     let client = context.connect().await?;
     let started = Instant::now();
     let key = client.push_parts(keys.parts(), &bars(context.global.json)).await?;
@@ -67,7 +70,9 @@ async fn list(context: &Context) -> Result<(), Failure> {
             let mut name = (hex(&key.key_id), state(key));
             for Kind { kind, set, count, size } in kinds(key) {
                 let (id, state) = std::mem::take(&mut name);
-                table.row([id, state, count.to_string(), bytes(size), kind.to_owned(), set.to_owned()]);
+                let weakness = AnySet::by_name(set).and_then(|set| set.standing().weakness());
+                let weak = weakness.map(|weakness| format!("  WEAK: {weakness}")).unwrap_or_default();
+                table.row([id, state, count.to_string(), bytes(size), kind.to_owned(), format!("{set}{weak}")]);
             }
         }
         table.render()

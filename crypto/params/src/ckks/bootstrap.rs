@@ -229,7 +229,7 @@ mod tests {
     /// and one that compensates for rotations that all go left.
     #[test]
     fn small_key_sets_have_few_rotations() {
-        let set = crate::ckks::by_name("CKKS_45_60_50").expect("a set");
+        let set = crate::ckks::by_name("CKKS_45_60_50_H4096").expect("a set");
         for (stages, most) in [(3, 7), (4, 9), (5, 11)] {
             for kind in [BootstrapKind::Regular, BootstrapKind::Lossy] {
                 let rotations = |size| {

@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn lengths_of_known_objects() {
-        let set = by_name("CKKS_45_60_50").expect("a set");
+        let set = by_name("CKKS_45_60_50_H4096").expect("a set");
         let bytes = |purpose, level| {
             let dimensions = KeyShape { purpose, level }.to_dimensions(set).expect("such a key");
             payload_len(ObjectKind::SeededCkksSwitchKey, set, &dimensions).expect("such a key")
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn scales_are_numbers_between_one_and_the_modulus() {
-        let set = by_name("CKKS_45_60_50").expect("a set");
+        let set = by_name("CKKS_45_60_50_H4096").expect("a set");
         let scale = |scale, level| CiphertextShape { level, slots_log2: 0, scale }.to_dimensions(set);
         for bad in [f64::NAN, f64::INFINITY, -f64::INFINITY, 0.0, -0.0, -1.0, 0.999, 5e-324, 2_f64.powi(53), 1e300] {
             assert_eq!(scale(bad, 0), Err(EnvelopeError::ScaleOutOfRange { bits: bad.to_bits() }), "{bad}");

@@ -3,114 +3,92 @@
 use super::{CkksBootstrap, CkksSecurity, CkksSet};
 use crate::set::{SetId, Standing};
 
-/// Every CKKS set. Numbers are never reused: served sets start at 0x80, toys at 0xff80.
+/// Every CKKS set. Numbers are never reused: real sets start at 0x80, toys at 0xff80.
 pub static CKKS_SETS: &[CkksSet] = &[
-    CkksSet {
-        id: SetId(0x80),
-        name: "CKKS_54_60",
-        size_log2: 16,
+    chain_54(0x82, "CKKS_54_60_H4096").real(4096, 130.5, Standing::Served),
+    chain_45_60_50(0x83, "CKKS_45_60_50_H4096").real(4096, 129.6, Standing::Served),
+    chain_54(0x80, "CKKS_54_60").real(1024, 126.2, Standing::Retired("the best known attack costs 2^126.2")),
+    chain_45_60_50(0x81, "CKKS_45_60_50").real(1024, 125.6, Standing::Retired("the best known attack costs 2^125.6")),
+    chain_54(0xff80, "TOY_CKKS_54_60").toy(),
+    chain_45_60_50(0xff81, "TOY_CKKS_45_60_50").toy(),
+];
+
+/// A set under construction; [`Row::real`] or [`Row::toy`] completes it.
+struct Row(CkksSet);
+
+/// All levels have primes of equal size, and a bootstrap begins at the highest level.
+const fn chain_54(id: u16, name: &'static str) -> Row {
+    Row(CkksSet {
+        id: SetId(id),
+        name,
+        size_log2: 0,
         chain: CHAIN_54,
         special: SPECIAL_60,
         digit_sizes: &[4, 4, 4, 4, 4, 4, 3],
         scale_log2: 54,
         working_level: 26,
-        secret_weight: SECRET_WEIGHT,
+        secret_weight: 0,
         noise: NOISE,
-        bootstrap: BOOTSTRAP_54,
-        security: CkksSecurity { log2: 131.2, model: ESTIMATED },
-        standing: Standing::Served,
+        bootstrap: CkksBootstrap { sparse_security_log2: 147.5, doublings: 2, raised: [26; 5], ..SPARSE },
+        security: CkksSecurity { log2: 0.0, model: "none: the ring is far too small" },
+        standing: Standing::Toy,
         source: "bits of each prime as in the set CKKS_54_60_BOOTSTRAP of Desilo/fhe at 9b4ce45c; the primes next to them",
-    },
-    CkksSet {
-        id: SetId(0x81),
-        name: "CKKS_45_60_50",
-        size_log2: 16,
+    })
+}
+
+/// Levels below a bootstrap have primes of 45 bits. Each matrix of a bootstrap takes a prime below
+/// 2^50.
+const fn chain_45_60_50(id: u16, name: &'static str) -> Row {
+    let Row(base) = chain_54(id, name);
+    Row(CkksSet {
         chain: CHAIN_45_60_50,
         special: SPECIAL_50,
         digit_sizes: &[6, 6, 5, 5, 5, 1],
         scale_log2: 45,
         working_level: 14,
-        secret_weight: SECRET_WEIGHT,
-        noise: NOISE,
-        bootstrap: BOOTSTRAP_45_60_50,
-        security: CkksSecurity { log2: 130.4, model: ESTIMATED },
-        standing: Standing::Served,
+        bootstrap: CkksBootstrap { sparse_security_log2: 152.2, doublings: 3, raised: [23, 24, 25, 26, 27], ..SPARSE },
         source: "our own: bits that each step needs, and primes below 2^50 where they are enough",
-    },
-    toy(0xff80, "TOY_CKKS_54_60", CHAIN_54, SPECIAL_60, &[4, 4, 4, 4, 4, 4, 3], 54, 26, BOOTSTRAP_54),
-    toy(0xff81, "TOY_CKKS_45_60_50", CHAIN_45_60_50, SPECIAL_50, &[6, 6, 5, 5, 5, 1], 45, 14, BOOTSTRAP_45_60_50),
-];
+        ..base
+    })
+}
 
-/// Nonzero coefficients of 2^16. Divisions leave an error in a number that is 2.7 bits lower than
-/// with 2/3 of all coefficients. Guessing zero coefficients does not pay for an attacker: lattice
-/// reduction alone costs less.
-const SECRET_WEIGHT: usize = 1024;
+impl Row {
+    /// The set over the ring of 2^16, with secrets of this weight.
+    ///
+    /// Divisions leave an error in a number that grows with the root of the weight. With a lower
+    /// weight, an attacker who guesses zeros guesses more of them.
+    const fn real(self, secret_weight: usize, security_log2: f64, standing: Standing) -> CkksSet {
+        let security = CkksSecurity { log2: security_log2, model: ESTIMATED };
+        CkksSet { size_log2: 16, secret_weight, security, standing, ..self.0 }
+    }
 
-/// Standard deviation in the guidelines.
-const NOISE: f64 = 3.19;
-
-/// log2 of the coefficients of a toy.
-const TOY_SIZE_LOG2: u32 = 10;
-
-/// The chain of a real set over a small ring.
-const fn toy(
-    id: u16,
-    name: &'static str,
-    chain: &'static [u64],
-    special: &'static [u64],
-    digit_sizes: &'static [usize],
-    scale_log2: u32,
-    working_level: usize,
-    bootstrap: CkksBootstrap,
-) -> CkksSet {
-    CkksSet {
-        id: SetId(id),
-        name,
-        size_log2: TOY_SIZE_LOG2,
-        chain,
-        special,
-        digit_sizes,
-        scale_log2,
-        working_level,
-        // In proportion to a real ring, the weight would be below the weight of a bootstrap's
-        // sparse secret.
-        secret_weight: (1 << TOY_SIZE_LOG2) / 4,
-        noise: NOISE,
-        bootstrap,
-        security: CkksSecurity { log2: 0.0, model: "none: the ring is far too small" },
-        standing: Standing::Toy,
-        source: "made up for tests and simulators; protects nothing",
+    /// The set over a small ring. In proportion to a real ring, the weight would be below the
+    /// weight of a bootstrap's sparse secret.
+    const fn toy(self) -> CkksSet {
+        let source = "made up for tests and simulators; protects nothing";
+        let bootstrap = CkksBootstrap { sparse_security_log2: 0.0, ..self.0.bootstrap };
+        CkksSet { size_log2: 10, secret_weight: (1 << 10) / 4, bootstrap, source, ..self.0 }
     }
 }
 
-/// Estimate for weight 32 modulo 121 bits, which is more than any set has there. The cheapest of
-/// those attacks is a dual hybrid attack with meet-in-the-middle.
-const SPARSE_SECURITY_LOG2: f64 = 163.5;
+/// Standard deviation in the guidelines.
+const NOISE: f64 = 3.19;
 
 /// Probability that the sum of 32 uniform numbers between -1/2 and 1/2 is beyond 15.5, on either
 /// side: 2 / (2^32 32!).
 const COEFFICIENT_FAILURE_LOG2: f64 = -148.66;
 
-/// All levels have primes of equal size, and a bootstrap begins at the highest level.
-const BOOTSTRAP_54: CkksBootstrap = CkksBootstrap {
+/// The sparse secret of a bootstrap. A chain adds its own levels, and the estimate for its primes.
+const SPARSE: CkksBootstrap = CkksBootstrap {
     sparse_weight: 32,
-    sparse_security_log2: SPARSE_SECURITY_LOG2,
+    sparse_security_log2: 0.0,
     coefficient_failure_log2: COEFFICIENT_FAILURE_LOG2,
-    doublings: 2,
-    raised: [26; 5],
+    doublings: 0,
+    raised: [0; 5],
 };
 
-/// Each matrix takes a prime below 2^50.
-const BOOTSTRAP_45_60_50: CkksBootstrap = CkksBootstrap {
-    sparse_weight: 32,
-    sparse_security_log2: SPARSE_SECURITY_LOG2,
-    coefficient_failure_log2: COEFFICIENT_FAILURE_LOG2,
-    doublings: 3,
-    raised: [23, 24, 25, 26, 27],
-};
-
-/// The cheapest of the attacks that docs/ckks.md estimates.
-const ESTIMATED: &str = "primal uSVP, the cheapest of primal uSVP and hybrid, dual and dual hybrid attacks; MATZOV cost model, GSA shape; malb/lattice-estimator at 27a581bb";
+/// Attacks, cost model and tool. tests/estimates has each figure.
+const ESTIMATED: &str = "least of primal uSVP, BDD, hybrid and drop-and-rotate, dual and dual hybrid attacks; MATZOV cost model, GSA shape; malb/lattice-estimator at 27a581bb";
 
 /// One prime of 60 bits, and 26 next to 2^54.
 const CHAIN_54: &[u64] = &[

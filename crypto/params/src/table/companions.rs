@@ -11,8 +11,8 @@ pub struct Companion {
     /// one encoding.
     pub set: &'static ParameterSet,
     /// Weight of a companion result's variance in a sum, in tenths of the variance of the first
-    /// set's results. The weight covers the largest loss that a device's transforms may have. Sums with these weights keep the failure bound of the first set, with either
-    /// of the two keys.
+    /// set's results. The weight covers the largest loss that a device's transforms may have. Sums
+    /// with these weights keep the failure bound of the first set, with either of the two keys.
     pub noise_tenths: u64,
 }
 

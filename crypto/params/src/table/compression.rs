@@ -19,6 +19,7 @@ pub static COMPRESSION_SETS: &[CompressionSet] = &[
         storage_modulus_log2: 12,
         bootstrap: gadget(23, 1),
         published_failure_log2: Some(-129.275),
+        security_log2: 138.0,
         source: V1_8,
     },
     CompressionSet {
@@ -33,6 +34,7 @@ pub static COMPRESSION_SETS: &[CompressionSet] = &[
         storage_modulus_log2: 12,
         bootstrap: gadget(23, 1),
         published_failure_log2: Some(-128.218),
+        security_log2: 132.5,
         source: V1_8,
     },
     CompressionSet {
@@ -47,6 +49,7 @@ pub static COMPRESSION_SETS: &[CompressionSet] = &[
         storage_modulus_log2: 9,
         bootstrap: gadget(23, 1),
         published_failure_log2: None,
+        security_log2: 0.0,
         source: "made up for tests and simulators; protects nothing",
     },
 ];

@@ -113,7 +113,7 @@ impl Row {
 
     /// log2 of the attack cost on the small and on the big key.
     pub(super) const fn security(self, lwe_log2: f64, glwe_log2: Option<f64>) -> ParameterSet {
-        let model = "least of primal uSVP, BDD and dual hybrid; lattice-estimator 27a581bb, MATZOV";
+        let model = "least of primal uSVP, BDD, dual hybrid and drop-and-rotate; lattice-estimator 27a581bb, MATZOV";
         ParameterSet { security: Security { lwe_log2, glwe_log2, model }, ..self.0 }
     }
 

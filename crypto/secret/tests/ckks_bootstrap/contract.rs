@@ -8,8 +8,8 @@ use crate::client::{Client, numbers, ring};
 /// Levels after a regular bootstrap and after a lossy one, by the number of stages, from 1 on. Each
 /// entry is for a set and for its toy set.
 const LEVELS: [(&str, [usize; 5], [usize; 5]); 2] = [
-    ("CKKS_45_60_50", [13, 12, 11, 10, 9], [14, 14, 14, 14, 14]),
-    ("CKKS_54_60", [16, 14, 12, 10, 8], [17, 16, 15, 14, 13]),
+    ("CKKS_45_60_50_H4096", [13, 12, 11, 10, 9], [14, 14, 14, 14, 14]),
+    ("CKKS_54_60_H4096", [16, 14, 12, 10, 8], [17, 16, 15, 14, 13]),
 ];
 
 const SIZES: [KeySize; 3] = [KeySize::Small, KeySize::Medium, KeySize::Large];

@@ -76,7 +76,7 @@ const fn row(slots_log2: u32, size: KeySize, stages: usize, published: f64) -> R
 }
 
 impl Table {
-    /// Name of a row, such as `CKKS_45_60_50 regular 32768 medium 5`.
+    /// Name of a row, such as `CKKS_45_60_50_H4096 regular 32768 medium 5`.
     pub(crate) fn name(&self, set: &str, row: &Row) -> String {
         let size = format!("{:?}", row.size).to_lowercase();
         format!("{set} {} {} {size} {}", self.title, 1 << row.slots_log2, row.stages)

@@ -34,7 +34,7 @@ use crate::{
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Parameter set; docs/ckks.md has a table of the sets.
-    #[arg(long, value_name = "NAME", default_value = "CKKS_45_60_50")]
+    #[arg(long, value_name = "NAME", default_value = "CKKS_45_60_50_H4096")]
     set: String,
     /// Directory to make. Default: the directory of --keys.
     #[arg(long, value_name = "DIR")]
