@@ -262,7 +262,8 @@ impl Ring {
     pub fn of_coefficients(&self, basis: Basis, coefficients: &[i128]) -> Poly {
         let mut poly = self.blank(basis);
         for (prime, row) in self.primes(basis).zip(poly.rows_mut()) {
-            let modulus = prime.modulus();
+            // On a client the coefficients are secret.
+            let modulus = prime.modulus().constant_time();
             for (word, coefficient) in row.iter_mut().zip(coefficients) {
                 *word = modulus.of_signed(*coefficient);
             }

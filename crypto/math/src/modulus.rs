@@ -1,5 +1,7 @@
 //! Arithmetic modulo a prime that fits a word.
 
+use std::hint::black_box;
+
 /// An odd prime up to [`VALUE_MAX`]. Its methods compute with one residue at a time, for tables and
 /// for checks. Operations on whole polynomials are in [`crate::pointwise`] and [`crate::ntt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,7 +35,8 @@ impl Modulus {
 
     /// a - b.
     pub fn sub(self, a: u64, b: u64) -> u64 {
-        self.add(a, self.neg(b))
+        // Without a branch for b = 0: adding the modulus itself is the same as adding 0.
+        self.add(a, self.0 - b)
     }
 
     /// -a.
@@ -70,19 +73,20 @@ impl Modulus {
         word % self.0
     }
 
-    /// The residue of a signed number.
+    /// The residue of a signed number. For many numbers, [`Self::constant_time`] prepares once.
     pub fn of_signed(self, number: i128) -> u64 {
-        // Nearly all numbers fit a word, and the division of a longer number takes ten times as
-        // long.
-        match i64::try_from(number) {
-            Ok(word) => word.rem_euclid(self.0 as i64) as u64,
-            Err(_) => number.rem_euclid(i128::from(self.0)) as u64,
-        }
+        self.constant_time().of_signed(number)
     }
 
-    /// The representative of least magnitude.
+    /// Prepares arithmetic with secret numbers.
+    pub fn constant_time(self) -> ConstantTime {
+        let residue = |log2: u32| self.pow(self.reduce(2), u64::from(log2));
+        ConstantTime { modulus: self.0, one: self.factor(1), word: self.factor(residue(64)), wrap: residue(128) }
+    }
+
+    /// The representative of least magnitude, in the same time for every residue.
     pub fn to_signed(self, residue: u64) -> i64 {
-        if residue > self.0 / 2 { residue as i64 - self.0 as i64 } else { residue as i64 }
+        residue as i64 - (self.0 as i64 & mask(residue > self.0 / 2) as i64)
     }
 
     /// The least number of multiplicative order `order`, for a power of two that divides q - 1.
@@ -103,6 +107,53 @@ impl Modulus {
         debug_assert!(value < self.0);
         Factor { value, fraction: ((u128::from(value) << 64) / u128::from(self.0)) as u64, modulus: self.0 }
     }
+}
+
+/// Arithmetic modulo a prime that takes the same time for all numbers, as secret numbers need:
+/// without divisions and without branches.
+#[derive(Clone, Copy, Debug)]
+pub struct ConstantTime {
+    modulus: u64,
+    one: Factor,
+    /// The residue of 2^64.
+    word: Factor,
+    /// The residue of 2^128.
+    wrap: u64,
+}
+
+impl ConstantTime {
+    /// The residue of any word.
+    pub fn of_word(&self, word: u64) -> u64 {
+        self.times(self.one, word)
+    }
+
+    /// The residue of a signed number.
+    pub fn of_signed(&self, number: i128) -> u64 {
+        let [low, high] = [self.times(self.one, number as u64), self.times(self.word, (number >> 64) as u64)];
+        // The bits of a negative number are 2^128 too much as an unsigned number.
+        self.sub(self.reduced(low + high), self.wrap & (number >> 127) as u64)
+    }
+
+    /// a - b.
+    pub fn sub(&self, a: u64, b: u64) -> u64 {
+        self.reduced(a + self.modulus - b)
+    }
+
+    /// The product of a factor modulo this prime with any word.
+    pub fn times(&self, factor: Factor, word: u64) -> u64 {
+        self.reduced(factor.times_below_twice(word))
+    }
+
+    /// The residue of a number below twice the prime.
+    fn reduced(&self, number: u64) -> u64 {
+        number - (self.modulus & mask(number >= self.modulus))
+    }
+}
+
+/// All ones for true, and zero for false. The compiler sees no condition: it would make a branch of
+/// one that it finds unlikely.
+pub fn mask(condition: bool) -> u64 {
+    black_box(u64::from(condition)).wrapping_neg()
 }
 
 /// A constant factor modulo a prime. Its precomputed quotient saves the division in a product.
@@ -136,9 +187,14 @@ impl Factor {
 
     /// The product with any word.
     pub fn times(self, word: u64) -> u64 {
-        let quotient = ((u128::from(word) * u128::from(self.fraction)) >> 64) as u64;
-        let rest = word.wrapping_mul(self.value).wrapping_sub(quotient.wrapping_mul(self.modulus));
+        let rest = self.times_below_twice(word);
         if rest < self.modulus { rest } else { rest - self.modulus }
+    }
+
+    /// The product with any word, or the prime more than that.
+    fn times_below_twice(self, word: u64) -> u64 {
+        let quotient = ((u128::from(word) * u128::from(self.fraction)) >> 64) as u64;
+        word.wrapping_mul(self.value).wrapping_sub(quotient.wrapping_mul(self.modulus))
     }
 }
 
@@ -210,6 +266,14 @@ mod tests {
                 prop_assert_eq!(modulus.mul(value, modulus.inverse(value)), 1);
             }
             prop_assert_eq!(modulus.of_signed(i128::from(modulus.to_signed(value))), value);
+            let long = i128::from(word as i64) << 60 | i128::from(seed >> 4);
+            for number in [long, -long, long >> 50, i128::MAX, i128::MIN, 0, -1] {
+                prop_assert_eq!(modulus.of_signed(number), number.rem_euclid(i128::from(prime)) as u64);
+            }
+            let constant_time = modulus.constant_time();
+            prop_assert_eq!(constant_time.of_word(word), modulus.reduce(word));
+            prop_assert_eq!(constant_time.sub(value, modulus.reduce(word)), modulus.sub(value, modulus.reduce(word)));
+            prop_assert_eq!(constant_time.times(modulus.factor(value), word), modulus.factor(value).times(word));
             let signed = i128::from(word as i64);
             for multiple in [1 << 64, -(1 << 64), i128::from(i64::MAX), i128::from(i64::MIN)] {
                 prop_assert_eq!(modulus.of_signed(signed), modulus.of_signed(signed + multiple * i128::from(prime)));

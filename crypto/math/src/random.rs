@@ -3,12 +3,14 @@
 //! The two are separate: a mask seed is drawn from the operating system on its own. No secret or
 //! noise is ever computed from a mask seed, and no mask from secret randomness.
 
+mod discrete_gaussian;
 mod fast_masks;
 mod mask;
 mod noise;
 mod secret;
 mod uniform;
 
+pub use discrete_gaussian::SIGMA_MAX;
 pub use fast_masks::FastMasks;
 pub use mask::{MaskSeed, MaskStream};
 pub use secret::SecretRng;

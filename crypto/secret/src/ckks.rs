@@ -10,8 +10,11 @@
 //! Rounding is no proof of security. Of many numbers, some lie next to a rounding boundary, and an
 //! attacker who chooses the inputs can put all of them there. Never show results to a party that
 //! chose the inputs.
+//!
+//! [`SecretKey::decrypt_flooded`] adds noise that hides the errors, for results that others see.
 
 mod encrypt;
+mod flooding;
 mod generate;
 mod key;
 mod public;
@@ -21,6 +24,7 @@ pub use cloakwork_ckks::{
     Bootstrap, BootstrapKind, BootstrapShape, Ciphertext, CkksError, Complex, KeyPart, KeyPlan, KeySize,
     NoSuchBootstrap, Ring, SeededCiphertext, SeededPublicKey, format,
 };
+pub use flooding::Flooding;
 pub use generate::KeyGenerator;
 pub use key::SecretKey;
 pub use public::PublicKey;

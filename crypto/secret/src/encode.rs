@@ -23,8 +23,9 @@ fn plaintext<T: Torus>(set: &ParameterSet, message: u64) -> T {
     match set.encoding {
         Encoding::Shortint { .. } => T::from_u64(message * step::<T>(set)),
         Encoding::Boolean => {
-            let eighth = T::from_u64(1 << (T::BITS - 3));
-            if message == 1 { eighth } else { eighth.wrapping_neg() }
+            // A product and not a branch, so that true and false take the same time.
+            let eighth = 1_u64 << (T::BITS - 3);
+            T::from_u64((2 * message).wrapping_sub(1).wrapping_mul(eighth))
         }
     }
 }
@@ -35,7 +36,8 @@ pub(crate) fn message<T: Torus>(set: &ParameterSet, phase: T) -> u64 {
         Encoding::Shortint { .. } => {
             let step = step::<T>(set);
             let rounded = phase.wrapping_add(T::from_u64(step / 2)).to_u64();
-            rounded / step % message_count(set)
+            // Step and count are powers of two. A division's time may depend on the phase.
+            rounded >> step.ilog2() & (message_count(set) - 1)
         }
         Encoding::Boolean => u64::from(phase.to_i64() >= 0),
     }

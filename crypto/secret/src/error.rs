@@ -21,6 +21,12 @@ pub enum SecretError {
     /// A client key has the empty key id. Its objects could not be told from those of another key.
     #[error("a client key needs a key id other than the empty one")]
     Nameless,
+    /// Noise that hides the errors of results is out of range.
+    #[error(
+        "no noise hides such errors: the error must be positive and far below the numbers, for 1 to 2^20 results and \
+         30 to 48 statistical bits"
+    )]
+    NoSuchFlooding,
     /// A secret key contains a word that is not a bit.
     #[error("a secret key must consist of zeros and ones, but word {index} is neither")]
     NotABit {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ckks;
+mod ckks_flooding;
 mod ckks_format;
 mod ckks_key_file;
 mod client_key;

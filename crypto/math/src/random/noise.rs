@@ -35,17 +35,25 @@ impl SecretRng {
 
     /// Sets all `coefficients` to zero except `weight` of them at random places, which become 1 or
     /// -1.
+    ///
+    /// The coefficients are sorted by random numbers, so that no address or branch depends on a
+    /// place. Equal random numbers would prefer some orders, so all are drawn again then.
     pub fn fill_sparse(&mut self, weight: usize, coefficients: &mut [i8]) {
         assert!(weight <= coefficients.len() && coefficients.len().is_power_of_two(), "places of a power of two");
-        coefficients.fill(0);
-        let mut placed = 0;
-        while placed < weight {
-            let word = Zeroizing::new(self.word());
-            let place = (*word >> 1) as usize & (coefficients.len() - 1);
-            if coefficients[place] == 0 {
-                coefficients[place] = 1 - 2 * (*word as i8 & 1);
-                placed += 1;
+        // A word has 62 random bits above a random sign, above whether the coefficient is not zero.
+        let mut words = Zeroizing::new(vec![0_u64; coefficients.len()]);
+        loop {
+            for (index, word) in words.iter_mut().enumerate() {
+                *word = self.word() & !1 | u64::from(index < weight);
             }
+            sort(&mut words);
+            let ties = words.windows(2).fold(0, |ties, pair| ties + u64::from(pair[0] >> 2 == pair[1] >> 2));
+            if ties == 0 {
+                break;
+            }
+        }
+        for (coefficient, word) in coefficients.iter_mut().zip(&*words) {
+            *coefficient = (word & 1) as i8 * (1 - (word & 2) as i8);
         }
     }
 
@@ -142,6 +150,25 @@ impl SecretRng {
                     give(u * factor);
                     give(v * factor);
                     given += 2;
+                }
+            }
+        }
+    }
+}
+
+/// Sorts a power of two of words. Addresses and branches are the same for all values: this is
+/// Batcher's bitonic network.
+fn sort(words: &mut [u64]) {
+    let count = words.len();
+    let sizes = || (1..=count.ilog2()).map(|log2| 1 << log2);
+    for run in sizes() {
+        for block in sizes().rev().filter(|block| *block <= run) {
+            for (index, words) in words.chunks_exact_mut(block).enumerate() {
+                let is_descending = (index * block) & run != 0;
+                let (lower, upper) = words.split_at_mut(block / 2);
+                for (left, right) in lower.iter_mut().zip(upper) {
+                    let (least, most) = ((*left).min(*right), (*left).max(*right));
+                    (*left, *right) = if is_descending { (most, least) } else { (least, most) };
                 }
             }
         }

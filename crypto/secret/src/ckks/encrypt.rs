@@ -1,6 +1,7 @@
 //! Encryption and decryption under a secret key.
 
 use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Plaintext, Ring, SeededCiphertext, key::masks};
+use cloakwork_math::modulus;
 use zeroize::Zeroizing;
 
 use super::{SecretKey, generate::body_of_zero, key::SecretPoly};
@@ -68,10 +69,16 @@ impl SecretKey {
         Ok(ring.decode(&coefficients, ciphertext.scale, ciphertext.slots_log2))
     }
 
+    /// Returns the coefficients of the plaintext with its noise, as doubles. SECRET.
+    pub fn coefficients_of(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<f64>, SecretError> {
+        let integers = Zeroizing::new(self.integers_of(ring, ciphertext)?);
+        Ok(integers.iter().map(|integer| to_double(*integer)).collect())
+    }
+
     /// Returns the coefficients of the plaintext with its noise, modulo the first two primes of the
     /// chain, or modulo the only one. If the ciphertext has a third prime, coefficients that exceed
     /// this modulus are an error. SECRET.
-    pub fn coefficients_of(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<f64>, SecretError> {
+    pub(super) fn integers_of(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<i128>, SecretError> {
         self.check(ring)?;
         let lower = ciphertext.at_level(ciphertext.level().min(2))?;
         let basis = lower.polys[0].basis();
@@ -86,24 +93,38 @@ impl SecretKey {
         ring.inverse(&mut phase.0);
         let first = ring.prime(0).modulus();
         if basis.level == 0 {
-            return Ok(phase.0.row(0).iter().map(|word| first.to_signed(*word) as f64).collect());
+            return Ok(phase.0.row(0).iter().map(|word| i128::from(first.to_signed(*word))).collect());
         }
         let second = ring.prime(1).modulus();
-        let inverse = second.factor(second.inverse(second.reduce(first.value())));
+        let (inverse, in_second) =
+            (second.factor(second.inverse(second.reduce(first.value()))), second.constant_time());
         let both = i128::from(first.value()) * i128::from(second.value());
-        let third = (basis.level == 2).then(|| (ring.prime(2).modulus(), phase.0.row(2)));
+        let third = (basis.level == 2).then(|| (ring.prime(2).modulus().constant_time(), phase.0.row(2)));
         let mut coefficients = Zeroizing::new(Vec::with_capacity(ring.size()));
+        let mut differences = 0;
         for (at, (low, high)) in phase.0.row(0).iter().zip(phase.0.row(1)).enumerate() {
-            let times = inverse.times(second.sub(*high, second.reduce(*low)));
+            let times = in_second.times(inverse, in_second.sub(*high, in_second.of_word(*low)));
             let number = i128::from(*low) + i128::from(first.value()) * i128::from(times);
-            let number = if number > both / 2 { number - both } else { number };
-            if third.is_some_and(|(third, row)| third.of_signed(number) != row[at]) {
-                return Err(too_large(ciphertext.scale, both as f64));
+            let number = number - (both & i128::from(modulus::mask(number > both / 2) as i64));
+            if let Some((third, row)) = third {
+                differences |= third.of_signed(number) ^ row[at];
             }
-            coefficients.push(number as f64);
+            coefficients.push(number);
+        }
+        if differences != 0 {
+            return Err(too_large(ciphertext.scale, both as f64));
         }
         Ok(std::mem::take(&mut *coefficients))
     }
+}
+
+/// Converts a number of magnitude below 2^116 to a double within two roundings, in the same time
+/// for every number. The conversion of the language counts leading zeros and branches on them.
+pub(super) fn to_double(number: i128) -> f64 {
+    debug_assert!(number.unsigned_abs() < 1 << 116);
+    const LOW_BITS: u32 = 53;
+    let (low, high) = (number & ((1 << LOW_BITS) - 1), number >> LOW_BITS);
+    high as i64 as f64 * (1_u64 << LOW_BITS) as f64 + low as i64 as f64
 }
 
 /// The error for numbers that exceed the modulus that decryption reads them in.

@@ -77,6 +77,39 @@ fn random_bits_are_unbiased() {
 }
 
 #[test]
+fn the_network_sorts_as_the_library_does() {
+    let mut rng = SecretRng::insecure_for_tests(3);
+    for log2 in 0..=11 {
+        // Few values, so that many are equal.
+        for mask in [u64::MAX, 7] {
+            let mut words: Vec<u64> = (0..1 << log2).map(|_| rng.word() & mask).collect();
+            let mut expected = words.clone();
+            expected.sort_unstable();
+            sort(&mut words);
+            assert_eq!(words, expected, "2^{log2} words");
+        }
+    }
+}
+
+/// Each place of 16 has 4 nonzero coefficients of 16, and each half of them is negative.
+#[test]
+fn sparse_coefficients_are_uniform_over_places_and_signs() {
+    const DRAWS: usize = 40_000;
+    let mut rng = SecretRng::insecure_for_tests(5);
+    let (mut negative, mut positive) = ([0_u64; 16], [0_u64; 16]);
+    for _ in 0..DRAWS {
+        let mut coefficients = [9; 16];
+        rng.fill_sparse(4, &mut coefficients);
+        assert_eq!(coefficients.iter().map(|one| i32::from(one.abs())).sum::<i32>(), 4);
+        for (place, one) in coefficients.iter().enumerate() {
+            negative[place] += u64::from(*one == -1);
+            positive[place] += u64::from(*one == 1);
+        }
+    }
+    check_chi_square(&[negative, positive].concat(), &[1.0 / 32.0; 32]);
+}
+
+#[test]
 fn t_uniform_has_exactly_its_probabilities() {
     for bound_log2 in 0..=3 {
         let bound = 1_i64 << bound_log2;
