@@ -22,9 +22,9 @@ use zeroize::Zeroizing;
 
 /// Description of a ciphertext: number of slots, level and scale.
 pub use cloakwork_circuit::ckks::Vector;
-/// Complex numbers, and the options of bootstraps: which matrices come first, and how many rotation
-/// keys there are.
-pub use cloakwork_secret::ckks::{BootstrapKind, Complex, KeySize};
+/// Complex numbers, noise that hides errors, and the options of bootstraps: which matrices come
+/// first, and how many rotation keys there are.
+pub use cloakwork_secret::ckks::{BootstrapKind, Complex, Flooding, KeySize};
 pub use generate::{CkksBootstrap, CkksWish};
 pub use program::{VectorProgram, VectorProgramBuilder, VectorValue};
 pub use public::CkksPublicKey;
@@ -100,6 +100,19 @@ impl CkksKeys {
     /// The errors of the numbers depend on the secret key. Publishing many results with all their
     /// digits therefore discloses the key.
     pub fn decrypt_exact(&self, list: &Encrypted) -> Result<Zeroizing<Vec<Complex>>> {
+        Ok(Zeroizing::new(self.key.decrypt(self.ring(), &self.checked(list)?)?))
+    }
+
+    /// Like [`Self::decrypt_exact`], with noise that hides the errors from those who see the
+    /// numbers. [`Flooding::noise`] is the size of this noise.
+    pub fn decrypt_flooded(&self, list: &Encrypted, flooding: &Flooding) -> Result<Zeroizing<Vec<Complex>>> {
+        let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
+        let ciphertext = self.checked(list)?;
+        Ok(Zeroizing::new(self.key.decrypt_flooded(self.ring(), &ciphertext, flooding, &mut randomness)?))
+    }
+
+    /// Decodes a ciphertext that has its shape.
+    fn checked(&self, list: &Encrypted) -> Result<Ciphertext> {
         let shape = list.shape.vector()?;
         shape.check(&list.envelope)?;
         let (envelope, ring, key_id) = (&list.envelope[..], self.ring(), Some(self.key_id()));
@@ -112,8 +125,7 @@ impl CkksKeys {
         };
         // The scales differ at most by a rounding. The client's own value is used, so that no bit
         // of the header influences the numbers.
-        let ciphertext = Ciphertext { scale: shape.vector.scale, ..ciphertext };
-        Ok(Zeroizing::new(self.key.decrypt(ring, &ciphertext)?))
+        Ok(Ciphertext { scale: shape.vector.scale, ..ciphertext })
     }
 
     fn ring(&self) -> &Ring {
@@ -135,8 +147,9 @@ fn rounded(number: Complex, digits: u8) -> Complex {
     let power = 10_f64.powi(digits.into());
     let round = |part: f64| {
         let shifted = part * power;
-        // A double above 2^53 has no digits to round.
-        if shifted.is_finite() { shifted.round() / power } else { part }
+        // A part whose product overflows is left as it is.
+        // Adding zero makes a negative zero positive. Its sign would be the sign of the error.
+        if shifted.is_finite() { shifted.round() / power + 0.0 } else { part }
     };
     Complex::new(round(number.re), round(number.im))
 }

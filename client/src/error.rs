@@ -114,7 +114,8 @@ pub enum ClientError {
         /// The command that makes keys for this scheme.
         keygen: &'static str,
     },
-    /// A list of ciphertexts does not have the shape that the client expects. Nothing was decrypted.
+    /// A list of ciphertexts does not have the shape that the client expects. Nothing was
+    /// decrypted.
     #[error("not the expected list of ciphertexts, so it was not decrypted: {difference}")]
     UnexpectedList {
         /// The first property that differs.

@@ -22,7 +22,7 @@ pub struct Finished {
     pub job: Job,
     /// The client's wall time, from the request to the response.
     pub wall: Duration,
-    /// What each output must be, by the job's program.
+    /// Shape of each output, by the job's program.
     pub output_shapes: Vec<Shape>,
 }
 
@@ -31,7 +31,7 @@ pub struct Finished {
 pub struct Output {
     /// The server's description.
     pub message: JobOutput,
-    /// What the output must be, by the job's program.
+    /// Shape of the output, by the job's program.
     pub shape: Shape,
 }
 

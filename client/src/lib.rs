@@ -66,8 +66,8 @@ mod upload;
 
 pub use bytes::Bytes;
 pub use ckks::{
-    BootstrapKind, CkksBootstrap, CkksKeys, CkksPublicKey, CkksWish, Complex, DIGITS, KeySize, Vector, VectorProgram,
-    VectorProgramBuilder, VectorValue, ckks_set_by_name,
+    BootstrapKind, CkksBootstrap, CkksKeys, CkksPublicKey, CkksWish, Complex, DIGITS, Flooding, KeySize, Vector,
+    VectorProgram, VectorProgramBuilder, VectorValue, ckks_set_by_name,
 };
 pub use client::Client;
 pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};

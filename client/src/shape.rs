@@ -21,7 +21,7 @@ use crate::{ClientError, Digest, Result};
 pub struct Encrypted {
     /// The encoded list. Its bytes may come from a server.
     pub envelope: Bytes,
-    /// What the list must be.
+    /// Shape that the client expects.
     pub shape: Shape,
 }
 

@@ -2,8 +2,8 @@
 
 use cloakwork_client::{
     AnyKeys, BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksPublicKey,
-    CkksWish, ClientError, Complex, Encrypted, KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress, SecretError,
-    Shape, Vector, VectorShape, ckks_set_by_name, set_by_name,
+    CkksWish, ClientError, Complex, Encrypted, Flooding, KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress,
+    SecretError, Shape, Vector, VectorShape, ckks_set_by_name, set_by_name,
 };
 use cloakwork_secret::ckks::{
     Ring, SeededCiphertext,
@@ -111,8 +111,37 @@ async fn numbers_are_rounded_unless_all_digits_are_asked_for() {
     let real = |numbers: Zeroizing<Vec<Complex>>| numbers.iter().map(|number| number.re).collect::<Vec<_>>();
     assert_eq!(real(keys.decrypt(&list).expect("numbers")), [0.1235, -2.0]);
     assert_eq!(real(keys.decrypt_rounded(&list, 2).expect("numbers")), [0.12, -2.0]);
+    // The sign of a rounded zero would be the sign of its error.
+    let zeros = keys.encrypt(&[Complex::ZERO; 64], 1).expect("a ciphertext");
+    let signs = |numbers: Zeroizing<Vec<Complex>>| {
+        numbers.iter().filter(|number| number.re.is_sign_negative() || number.im.is_sign_negative()).count()
+    };
+    assert!(signs(keys.decrypt_exact(&zeros).expect("numbers")) > 0);
+    assert_eq!(signs(keys.decrypt(&zeros).expect("numbers")), 0);
     let exact = real(keys.decrypt_exact(&list).expect("numbers"));
     assert!(exact[0] != 0.123_456 && (exact[0] - 0.123_456).abs() < 1e-9, "{exact:?}");
+}
+
+#[tokio::test]
+async fn flooded_numbers_have_noise_and_are_checked_like_all_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let wish = CkksWish { level: Some(0), ..CkksWish::default() };
+    let set = ckks_set_by_name(SET).expect("a toy");
+    let keys = CkksKeys::generate_in(directory.path().join("keys"), set, wish, None, Progress::none()).await;
+    let keys = keys.expect("keys");
+    let list = keys.encrypt(&[0.25, -2.0].map(Complex::from), 1).expect("a ciphertext");
+    let flooding = Flooding::new(1e-12, 100).expect("noise");
+    let [exact, flooded] = [keys.decrypt_exact(&list), keys.decrypt_flooded(&list, &flooding)].map(Result::unwrap);
+    let noise = flooding.noise(1);
+    for (exact, flooded) in exact.iter().zip(&*flooded) {
+        let got = (*exact - *flooded).magnitude();
+        assert!(0.0 < got && got < 8.0 * noise, "{got}, {noise}");
+    }
+    assert_ne!(keys.decrypt_flooded(&list, &flooding).expect("numbers"), flooded, "fresh noise for each result");
+    let Shape::Vector(shape) = list.shape else { panic!("a vector") };
+    let wrong = Vector { scale: shape.vector.scale / 2.0, ..shape.vector };
+    let wrong = Encrypted { shape: Shape::Vector(VectorShape { vector: wrong, ..shape }), ..list };
+    assert!(matches!(keys.decrypt_flooded(&wrong, &flooding), Err(ClientError::UnexpectedList { .. })));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::{
 
 use cloakwork_client::{
     AnyKeys, CLIENT_KEY_FILE, CkksKeys, Client, ClientError, ConnectOptions, Encrypted, Finished, Identity, JobRequest,
-    KeyFileError, Keys, Program, RetryPolicy, Token, has_ended, params::ObjectKind,
+    KeyFileError, Keys, Program, RetryPolicy, Token, has_ended, params::ObjectKind, proto::Job,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -183,21 +183,33 @@ impl Context {
         }
     }
 
+    /// Records the results of a job, so that later commands can decrypt them. A directory that
+    /// cannot be written to is a warning: the results of this command are good without a record.
+    pub(crate) fn record(&self, job: &Job, request: &JobRequest) -> Result<(), Failure> {
+        match results::record(&self.global.keys, &job.name, &request.output_shapes()) {
+            Err(Failure::Io(error)) => {
+                eprintln!("cloakwork: warning: no later command can use the results of {}: {error}", job.name);
+                Ok(())
+            }
+            recorded => recorded,
+        }
+    }
+
     /// Describes the state of a job whose wait was interrupted.
     async fn interrupted(&self, client: &Client, request: &JobRequest) -> Failure {
         if !request.is_handed_in() {
             return Failure::Interrupted("interrupted before the job was submitted: nothing runs".into());
         }
-        // A repeated request stands for the same job, so a second submission returns the job's name.
+        // A repeated request stands for the same job, so a second submission returns the job's
+        // name.
         let asked = tokio::select! {
             answer = tokio::time::timeout(JOB_NAME_TIMEOUT, client.submit(request)) => answer.ok(),
             Ok(()) = tokio::signal::ctrl_c() => None,
         };
-        if let Some(Ok(job)) = &asked {
-            // Later commands can then decrypt the results.
-            if let Err(failure) = results::record(&self.global.keys, &job.name, &request.output_shapes()) {
-                return failure;
-            }
+        if let Some(Ok(job)) = &asked
+            && let Err(failure) = self.record(job, request)
+        {
+            return failure;
         }
         Failure::Interrupted(match asked {
             Some(Ok(job)) if has_ended(&job) => {

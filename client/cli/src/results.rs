@@ -1,34 +1,36 @@
 //! Records of results on vectors that stay on a server, beside the keys that decrypt them.
 //!
 //! A record holds the shape that the job's program gives each result. A later command takes the
-//! shape from the record and not from the server, which could state another scale.
+//! shape from the record and not from the server, which could state another scale. So a record is
+//! never replaced: a server that gives its name to a second job would change shapes otherwise.
 
 use std::{
-    fs::OpenOptions,
+    fs,
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
-use cloakwork_client::{Shape, Vector, VectorShape, params::ckks::CkksSet};
+use cloakwork_client::{Digest, Shape, Vector, VectorShape, params::ckks::CkksSet};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// Name of the file in the directory of keys.
-const FILE: &str = "results.jsonl";
+/// Name of the directory of records, in the directory of keys. Each job has a file of its own, so
+/// that commands that run at once do not meet.
+const DIRECTORY: &str = "results";
 
-/// Number of jobs whose records are kept. The file is cut to its newest records at twice this
-/// number.
-const JOBS_MAX: usize = 1000;
+/// Age of a record that is removed. A server keeps results for a day.
+const AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The results of one job: a line of the file.
-#[derive(Serialize, Deserialize)]
+/// The results of one job.
+#[derive(PartialEq, Serialize, Deserialize)]
 struct Record {
     job: String,
     results: Vec<Described>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 struct Described {
     slots_log2: u32,
     level: usize,
@@ -45,24 +47,22 @@ pub(crate) fn record(keys: &Path, job: &str, shapes: &[Shape]) -> Result<(), Fai
         Shape::Blocks(_) => None,
     };
     let Some(results) = shapes.iter().map(described).collect::<Option<Vec<_>>>() else { return Ok(()) };
-    let path = keys.join(FILE);
-    let mut line = serde_json::to_vec(&Record { job: job.to_owned(), results }).map_err(io::Error::from)?;
-    line.push(b'\n');
-    let written = OpenOptions::new().create(true).append(true).open(&path).and_then(|mut file| file.write_all(&line));
-    written.and_then(|()| trim(&path)).map_err(|error| failed(&path, &error))
+    let (record, path) = (Record { job: job.to_owned(), results }, path_of(keys, job));
+    if store(&record, &path).map_err(|error| failed(&path, &error))? {
+        return Ok(());
+    }
+    match read(&path)? {
+        Some(known) if known == record => Ok(()),
+        _ => Err(Failure::WrongResult(format!(
+            "{job} is a job of an earlier command, with other results: the server has given its name to two jobs"
+        ))),
+    }
 }
 
 /// The shape of a result, by its resource name, if a job of this directory's keys has computed it.
 pub(crate) fn shape_of(keys: &Path, set: &'static CkksSet, name: &str) -> Result<Option<VectorShape>, Failure> {
-    let path = keys.join(FILE);
-    let lines = match std::fs::read_to_string(&path) {
-        Ok(lines) => lines,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(&path, &error)),
-    };
     let Some((job, index)) = name.split_once("/outputs/") else { return Ok(None) };
-    let records = lines.lines().filter_map(|line| serde_json::from_str::<Record>(line).ok());
-    let Some(record) = records.filter(|record| record.job == job).last() else { return Ok(None) };
+    let Some(record) = read(&path_of(keys, job))? else { return Ok(None) };
     let found = index.parse().ok().and_then(|index: usize| record.results.into_iter().nth(index));
     Ok(found.map(|Described { slots_log2, level, scale_bits }| VectorShape {
         set,
@@ -70,17 +70,41 @@ pub(crate) fn shape_of(keys: &Path, set: &'static CkksSet, name: &str) -> Result
     }))
 }
 
-/// Removes the oldest records of a file that has too many.
-fn trim(path: &Path) -> io::Result<()> {
-    let lines = std::fs::read_to_string(path)?;
-    let count = lines.lines().count();
-    if count < 2 * JOBS_MAX {
-        return Ok(());
+/// The file of a job. A digest of the job's name is a valid file name, whatever the server has
+/// called the job.
+fn path_of(keys: &Path, job: &str) -> PathBuf {
+    let digest = Digest::of(job.as_bytes()).blake3;
+    let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    keys.join(DIRECTORY).join(name + ".json")
+}
+
+/// Writes a record and removes old ones. False if the file exists: it is not replaced.
+fn store(record: &Record, path: &Path) -> io::Result<bool> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    for entry in fs::read_dir(directory)?.flatten() {
+        let age = entry.metadata().and_then(|file| file.modified()).map(|time| SystemTime::now().duration_since(time));
+        if age.is_ok_and(|age| age.is_ok_and(|age| age > AGE_MAX)) {
+            // Another command may have removed it.
+            let _ = fs::remove_file(entry.path());
+        }
     }
-    let newest: String = lines.split_inclusive('\n').skip(count - JOBS_MAX).collect();
-    let mut draft = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    draft.write_all(newest.as_bytes())?;
-    draft.persist(path).map(drop).map_err(|error| error.error)
+    let mut draft = tempfile::NamedTempFile::new_in(directory)?;
+    draft.write_all(&serde_json::to_vec(record)?)?;
+    draft.as_file().sync_all()?;
+    match draft.persist_noclobber(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error.error),
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Record>, Failure> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| failed(path, &error.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(path, &error)),
+    }
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
@@ -115,13 +139,27 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_records_are_kept() {
+    fn a_second_job_of_one_name_changes_no_shape() {
         let keys = tempfile::tempdir().expect("a directory");
-        for number in 0..2 * JOBS_MAX {
-            record(keys.path(), &format!("tenants/a/jobs/{number}"), &shapes(1.0)).expect("a record");
-        }
-        let lines = std::fs::read_to_string(keys.path().join(FILE)).expect("a file");
-        assert_eq!(lines.lines().count(), JOBS_MAX);
-        assert!(lines.ends_with('\n') && lines.starts_with(&format!("{{\"job\":\"tenants/a/jobs/{JOBS_MAX}\"")));
+        let (set, job) = (ckks_set_by_name("TOY_CKKS_54_60").expect("a toy"), "tenants/a/jobs/../1");
+        record(keys.path(), job, &shapes(2.0)).expect("a record");
+        record(keys.path(), job, &shapes(2.0)).expect("the same job");
+        assert!(matches!(record(keys.path(), job, &shapes(1.0)), Err(Failure::WrongResult(_))));
+        let found = shape_of(keys.path(), set, &format!("{job}/outputs/0")).expect("a file");
+        assert_eq!(found.map(Shape::Vector), Some(shapes(2.0)[0].clone()));
+    }
+
+    #[test]
+    fn records_are_removed_after_a_week() {
+        let keys = tempfile::tempdir().expect("a directory");
+        let count = || fs::read_dir(keys.path().join(DIRECTORY)).expect("a directory").count();
+        record(keys.path(), "tenants/a/jobs/1", &shapes(1.0)).expect("a record");
+        let file = fs::File::options().write(true).open(path_of(keys.path(), "tenants/a/jobs/1")).expect("a file");
+        file.set_modified(SystemTime::now() - AGE_MAX / 2).expect("a time");
+        record(keys.path(), "tenants/a/jobs/2", &shapes(1.0)).expect("a record");
+        assert_eq!(count(), 2);
+        file.set_modified(SystemTime::now() - AGE_MAX * 2).expect("a time");
+        record(keys.path(), "tenants/a/jobs/3", &shapes(1.0)).expect("a record");
+        assert_eq!(count(), 2);
     }
 }

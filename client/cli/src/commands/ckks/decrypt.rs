@@ -1,6 +1,6 @@
 //! `cloakwork ckks decrypt`.
 
-use cloakwork_client::{CkksError, ClientError, Complex, DIGITS, SecretError};
+use cloakwork_client::{CkksError, ClientError, Complex, DIGITS, Encrypted, Flooding, SecretError, Shape, VectorShape};
 use serde_json::json;
 
 use super::{ciphertext::fetch, number::Number};
@@ -16,10 +16,14 @@ use crate::{context::Context, failure::Failure, output::show};
 /// with all their digits, and knows the computation, can work out the key. So numbers are rounded
 /// to their meaningful digits, some ten bits above the error: --digits asks for more or fewer.
 /// Rounding makes each result reveal less, but is not secure against observers who choose the
-/// inputs or see many results (docs/ckks.md).
+/// inputs or see many results.
+///
+/// For results that others see, --error and --shown add noise that hides the errors. The noise is
+/// far larger than the error, so the results must be precise (docs/ckks.md).
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks decrypt x.ckks
+///   cloakwork --keys numbers ckks decrypt x.ckks --error 1e-11 --shown 100
 ///   cloakwork --keys numbers --json ckks decrypt x.ckks --digits 2
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -30,6 +34,13 @@ pub(crate) struct Args {
     /// the fourth one belong to the error.
     #[arg(long, value_name = "N", default_value_t = DIGITS, value_parser = clap::value_parser!(u8).range(..=17))]
     digits: u8,
+    /// Add noise that hides errors of up to this root mean square, for every input that an observer
+    /// may know or choose.
+    #[arg(long, value_name = "E", requires = "shown", conflicts_with = "digits")]
+    error: Option<f64>,
+    /// Number of results that others see over the life of the key.
+    #[arg(long, value_name = "N", requires = "error")]
+    shown: Option<u32>,
     /// Print only the first N numbers.
     #[arg(long, value_name = "N")]
     first: Option<usize>,
@@ -39,18 +50,40 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+    let flooding = args.flooding()?;
     let keys = context.ckks_keys().await?;
     let list = fetch(context, &keys, &args.ciphertext).await?;
-    let numbers = keys.decrypt_rounded(&list, args.digits).map_err(|error| failed(&args.ciphertext, error))?;
+    let (numbers, digits) = match flooding {
+        None => (keys.decrypt_rounded(&list, args.digits), args.digits),
+        Some(flooding) => {
+            let noise = noise_of(&list, &flooding)?;
+            eprintln!("cloakwork: each number has noise of {noise:.1e} in the root mean square");
+            (keys.decrypt_flooded(&list, &flooding), digits_above(noise))
+        }
+    };
+    let numbers = numbers.map_err(|error| failed(&args.ciphertext, error))?;
     let numbers = &numbers[..args.first.unwrap_or(usize::MAX).min(numbers.len())];
-    if args.digits > DIGITS {
+    if args.error.is_none() && digits > DIGITS {
         eprintln!("cloakwork: {PUBLICATION_WARNING}");
     }
     show(
         context.global.json,
         || json!({ "numbers": numbers.iter().map(|number| args.document(*number)).collect::<Vec<_>>() }),
-        || numbers.iter().map(|number| args.text(*number) + "\n").collect(),
+        || numbers.iter().map(|number| args.text(*number, digits) + "\n").collect(),
     )
+}
+
+/// Root mean square of the noise in each number of a vector.
+fn noise_of(list: &Encrypted, flooding: &Flooding) -> Result<f64, Failure> {
+    match &list.shape {
+        Shape::Vector(VectorShape { vector, .. }) => Ok(flooding.noise(vector.slots_log2)),
+        Shape::Blocks(_) => Err(Failure::Usage("the ciphertext has blocks, not numbers".to_owned())),
+    }
+}
+
+/// Number of digits behind the point that the noise leaves.
+fn digits_above(noise: f64) -> u8 {
+    (0..=17).rev().find(|digits| 2.0 * noise * 10_f64.powi(i32::from(*digits)) <= 1.0).unwrap_or(0)
 }
 
 /// The failure of a ciphertext under these keys.
@@ -65,8 +98,14 @@ fn failed(source: &str, error: ClientError) -> Failure {
 }
 
 impl Args {
-    fn text(&self, number: Complex) -> String {
-        let digits = usize::from(self.digits);
+    /// The noise that hides the errors, if the numbers get one.
+    fn flooding(&self) -> Result<Option<Flooding>, Failure> {
+        let asked = self.error.zip(self.shown);
+        Ok(asked.map(|(error, shown)| Flooding::new(error, shown)).transpose().map_err(ClientError::from)?)
+    }
+
+    fn text(&self, number: Complex, digits: u8) -> String {
+        let digits = usize::from(digits);
         if self.real { format!("{:.digits$}", number.re) } else { format!("{:.digits$}", Number(number)) }
     }
 
@@ -86,11 +125,19 @@ mod tests {
 
     #[test]
     fn numbers_are_printed_with_their_digits() {
-        let args = |digits, real| Args { ciphertext: String::new(), digits, first: None, real };
+        let args =
+            |real| Args { ciphertext: String::new(), digits: DIGITS, error: None, shown: None, first: None, real };
         let number = Complex::new(0.123, -2.0);
-        assert_eq!(args(3, false).text(number), "0.123-2.000i");
-        assert_eq!(args(2, true).text(number), "0.12");
-        assert_eq!(args(3, true).document(number).to_string(), "0.123");
-        assert_eq!(args(3, false).document(number).to_string(), "[0.123,-2.0]");
+        assert_eq!(args(false).text(number, 3), "0.123-2.000i");
+        assert_eq!(args(true).text(number, 2), "0.12");
+        assert_eq!(args(true).document(number).to_string(), "0.123");
+        assert_eq!(args(false).document(number).to_string(), "[0.123,-2.0]");
+    }
+
+    #[test]
+    fn digits_end_above_the_noise() {
+        for (noise, digits) in [(3.0, 0), (0.5, 0), (0.06, 0), (0.05, 1), (4e-6, 5), (1e-30, 17)] {
+            assert_eq!(digits_above(noise), digits, "{noise}");
+        }
     }
 }

@@ -14,7 +14,6 @@ use crate::{
     failure::Failure,
     latency,
     output::{bytes, check_new, counted, show, write_new},
-    results,
 };
 
 /// Runs a program, writes its outputs to the named files, if any, and prints a description of each
@@ -39,7 +38,7 @@ pub(super) async fn run(
     let request = if outs.is_empty() { request.outputs_by_name() } else { request };
     let finished = context.run_request(client, &request).await;
     let finished = finished.map_err(|failure| explain(context, keys.set(), &wish, failure))?;
-    results::record(&context.global.keys, &finished.job.name, &request.output_shapes())?;
+    context.record(&finished.job, &request)?;
     let outputs: Vec<Output> = (0..vectors.len()).map(|index| finished.output(index)).collect::<Result<_, _>>()?;
     let written = Cell::new(0);
     let fetched = context.fetch(&finished, write(client, &outputs, outs, &written)).await;
