@@ -236,8 +236,8 @@ impl Draft {
     /// The variances of inputs and of results of bootstraps, each in multiples of its own unit.
     ///
     /// Results of different families are independent, so their variances add up. Results of one
-    /// family are correlated, and two inputs of the graph may be the same ciphertext. In these cases
-    /// the deviations add up.
+    /// family are correlated, and two inputs of the graph may be the same ciphertext. In these
+    /// cases the deviations add up.
     fn variances(&self, terms: &[(SourceId, i64)]) -> [u64; 2] {
         #[cfg(test)]
         effort::spend(1 + terms.len());
@@ -505,8 +505,9 @@ mod tests {
         }
     }
 
-    /// Inputs with the same terms have the same mask, so the deviations of their results add up. The
-    /// tables of two inputs may even be equal up to a rotation, and then the ciphertexts are equal.
+    /// Inputs with the same terms have the same mask, so the deviations of their results add up.
+    /// The tables of two inputs may even be equal up to a rotation, and then the ciphertexts are
+    /// equal.
     #[test]
     fn lookups_of_the_same_terms_are_correlated_whatever_their_ranges_and_constants() {
         let mut draft = Draft::new(by_name("TOY_MESSAGE_2_CARRY_2").expect("a set"), Goal::Work);

@@ -263,3 +263,36 @@ fn a_chosen_boolean_is_a_condition() {
         }
     }
 }
+
+/// The figures of docs/gpu.md: bootstraps of a program, and those that stay under the set's own key
+/// because their results enter sums without room for a companion's noise.
+#[test]
+fn products_and_divisions_keep_few_bootstraps_under_the_sets_own_key() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gpu.md");
+    let page = std::fs::read_to_string(page).expect("docs/gpu.md");
+    let mut rows = String::new();
+    for (name, kind) in
+        [("add", Kind::Add), ("multiply", Kind::Multiply), ("divide", Kind::Divide), ("remainder", Kind::Remainder)]
+    {
+        let input = |name: &str| wire::program::Input {
+            name: name.into(),
+            r#type: wire::Type::Uint.into(),
+            bits: 64,
+            noise_level_max: 1,
+            ..Default::default()
+        };
+        let message = wire::Program {
+            parameter_set: SETS[0].to_owned(),
+            inputs: vec![input("x"), input("y")],
+            operations: vec![wire::Operation { kind: kind.into(), arguments: vec![0, 1], ..Default::default() }],
+            outputs: vec![2],
+            ..Default::default()
+        };
+        let program = Program::decode(&message.encode_to_vec(), &LIMITS).expect("within the limits");
+        let graph = program.lower(Goal::Work);
+        let tables = || graph.nodes.iter().filter(|node| node.table.is_some());
+        let own = tables().filter(|node| !node.may_be_noisier).count();
+        rows += &format!("| u64 {name} | {} | {own} |\n", tables().count());
+    }
+    assert!(page.contains(&rows), "docs/gpu.md lacks the rows\n{rows}");
+}

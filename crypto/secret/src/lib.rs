@@ -31,7 +31,7 @@
 //!   hide the errors of results, take a number of steps that depends on the sample.
 //! - A refusal of key bits or messages comes at the first invalid one.
 //!
-//! `tests/timing.rs` compares times of fixed and of random secrets, in the manner of dudect. The
+//! `tests/timing` compares times of fixed and of random secrets, in the manner of dudect. The
 //! test finds dependences above a printed size, and excludes none. None of the exceptions is
 //! visible from the network. Code that runs on the client's processor can observe them.
 
