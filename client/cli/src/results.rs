@@ -8,7 +8,7 @@ use std::{
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use cloakwork_client::{Digest, Shape, Vector, VectorShape, params::ckks::CkksSet};
@@ -82,16 +82,17 @@ fn path_of(keys: &Path, job: &str) -> PathBuf {
 fn store(record: &Record, path: &Path) -> io::Result<bool> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
+    let mut draft = tempfile::NamedTempFile::new_in(directory)?;
+    draft.write_all(&serde_json::to_vec(record)?)?;
+    draft.as_file().sync_all()?;
+    let now = draft.as_file().metadata()?.modified()?;
     for entry in fs::read_dir(directory)?.flatten() {
-        let age = entry.metadata().and_then(|file| file.modified()).map(|time| SystemTime::now().duration_since(time));
+        let age = entry.metadata().and_then(|file| file.modified()).map(|time| now.duration_since(time));
         if age.is_ok_and(|age| age.is_ok_and(|age| age > AGE_MAX)) {
             // Another command may have removed it.
             let _ = fs::remove_file(entry.path());
         }
     }
-    let mut draft = tempfile::NamedTempFile::new_in(directory)?;
-    draft.write_all(&serde_json::to_vec(record)?)?;
-    draft.as_file().sync_all()?;
     match draft.persist_noclobber(path) {
         Ok(_) => Ok(true),
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -155,10 +156,11 @@ mod tests {
         let count = || fs::read_dir(keys.path().join(DIRECTORY)).expect("a directory").count();
         record(keys.path(), "tenants/a/jobs/1", &shapes(1.0)).expect("a record");
         let file = fs::File::options().write(true).open(path_of(keys.path(), "tenants/a/jobs/1")).expect("a file");
-        file.set_modified(SystemTime::now() - AGE_MAX / 2).expect("a time");
+        let now = file.metadata().and_then(|file| file.modified()).expect("a time");
+        file.set_modified(now - AGE_MAX / 2).expect("a time");
         record(keys.path(), "tenants/a/jobs/2", &shapes(1.0)).expect("a record");
         assert_eq!(count(), 2);
-        file.set_modified(SystemTime::now() - AGE_MAX * 2).expect("a time");
+        file.set_modified(now - AGE_MAX * 2).expect("a time");
         record(keys.path(), "tenants/a/jobs/3", &shapes(1.0)).expect("a record");
         assert_eq!(count(), 2);
     }
