@@ -92,12 +92,17 @@ impl Keys {
     /// the other.
     pub fn encrypt_integers(&self, values: &[Integer], ty: Type) -> Result<Encrypted> {
         let digits: Zeroizing<Vec<u64>> = Zeroizing::new(values.iter().flat_map(|value| value.digits(ty)).collect());
-        self.encrypt(&digits, degree_of(ty))
+        self.encrypt(&digits, self.degree_of(ty))
     }
 
     /// The shape of a list that holds this number of values of a type.
     pub fn shape_of_integers(&self, ty: Type, values: usize) -> Shape {
-        BlocksShape::of_degree(self.set(), degree_of(ty), values.saturating_mul(ty.blocks()))
+        BlocksShape::of_degree(self.set(), self.degree_of(ty), values.saturating_mul(ty.blocks()))
+    }
+
+    /// Largest value of each block of a value of a type. A block on its own holds a message.
+    fn degree_of(&self, ty: Type) -> u32 {
+        ty.degree().unwrap_or(CiphertextInfo::fresh(self.set()).degree)
     }
 
     /// Decrypts values of a type, like [`Self::decrypt`].
@@ -138,11 +143,6 @@ impl Keys {
         shape.check(&infos)?;
         Ok(Zeroizing::new(self.client.decrypt(shape.set, &list)?))
     }
-}
-
-/// Largest value of each block of a value of a type.
-fn degree_of(ty: Type) -> u32 {
-    if ty == Type::Bool { 1 } else { 3 }
 }
 
 /// The set with this name.

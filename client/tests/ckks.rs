@@ -1,5 +1,7 @@
 //! CKKS keys in their directory.
 
+use std::path::Path;
+
 use cloakwork_client::{
     AnyKeys, BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksPublicKey,
     CkksWish, ClientError, Complex, Encrypted, Flooding, KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress,
@@ -16,6 +18,12 @@ const SET: &str = "TOY_CKKS_54_60";
 fn wish() -> CkksWish {
     let bootstrap = CkksBootstrap { slots: 2, stages: 1, size: KeySize::Medium, kind: BootstrapKind::Regular };
     CkksWish { bootstraps: vec![bootstrap], rotations: vec![0, 3], conjugation: true, level: Some(2) }
+}
+
+/// Keys with an evaluation key for products at level 0 only.
+async fn small_keys(directory: &Path) -> CkksKeys {
+    let (set, wish) = (ckks_set_by_name(SET).expect("a toy"), CkksWish { level: Some(0), ..CkksWish::default() });
+    CkksKeys::generate_in(directory.join("keys"), set, wish, None, Progress::none()).await.expect("keys")
 }
 
 #[tokio::test]
@@ -67,9 +75,7 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
 async fn numbers_whose_header_lies_are_not_decrypted() {
     let directory = tempfile::tempdir().expect("a directory");
     let [set, other_set] = [SET, "TOY_CKKS_45_60_50"].map(|name| ckks_set_by_name(name).expect("a toy"));
-    let wish = CkksWish { level: Some(0), ..CkksWish::default() };
-    let keys = CkksKeys::generate_in(directory.path().join("keys"), set, wish, None, Progress::none()).await;
-    let keys = keys.expect("keys");
+    let keys = small_keys(directory.path()).await;
     let list = keys.encrypt(&[0.5, -1.0].map(Complex::from), 1).expect("a ciphertext");
     let Shape::Vector(shape) = list.shape else { panic!("a vector") };
     let ring = Ring::new(set);
@@ -103,10 +109,7 @@ async fn numbers_whose_header_lies_are_not_decrypted() {
 #[tokio::test]
 async fn numbers_are_rounded_unless_all_digits_are_asked_for() {
     let directory = tempfile::tempdir().expect("a directory");
-    let wish = CkksWish { level: Some(0), ..CkksWish::default() };
-    let set = ckks_set_by_name(SET).expect("a toy");
-    let keys = CkksKeys::generate_in(directory.path().join("keys"), set, wish, None, Progress::none()).await;
-    let keys = keys.expect("keys");
+    let keys = small_keys(directory.path()).await;
     let list = keys.encrypt(&[0.123_456, -2.000_049].map(Complex::from), 1).expect("a ciphertext");
     let real = |numbers: Zeroizing<Vec<Complex>>| numbers.iter().map(|number| number.re).collect::<Vec<_>>();
     assert_eq!(real(keys.decrypt(&list).expect("numbers")), [0.1235, -2.0]);
@@ -125,10 +128,7 @@ async fn numbers_are_rounded_unless_all_digits_are_asked_for() {
 #[tokio::test]
 async fn flooded_numbers_have_noise_and_are_checked_like_all_others() {
     let directory = tempfile::tempdir().expect("a directory");
-    let wish = CkksWish { level: Some(0), ..CkksWish::default() };
-    let set = ckks_set_by_name(SET).expect("a toy");
-    let keys = CkksKeys::generate_in(directory.path().join("keys"), set, wish, None, Progress::none()).await;
-    let keys = keys.expect("keys");
+    let keys = small_keys(directory.path()).await;
     let list = keys.encrypt(&[0.25, -2.0].map(Complex::from), 1).expect("a ciphertext");
     let flooding = Flooding::new(1e-12, 100).expect("noise");
     let [exact, flooded] = [keys.decrypt_exact(&list), keys.decrypt_flooded(&list, &flooding)].map(Result::unwrap);

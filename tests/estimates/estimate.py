@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Estimates the cost of attacks on the keys of `keys.tsv` and records it in `estimates.tsv`.
 
 Run with SageMath's Python. The first argument is the directory of the lattice estimator:
 
-    estimate.py ESTIMATOR [--again] [--jobs N] [--only TEXT]
+    sage -python estimate.py ESTIMATOR [--again] [--jobs N] [--only TEXT]
 
 Rows that exist are kept; `--again` computes them anew and reports each difference.
 """
@@ -68,8 +67,8 @@ def main():
     keys = [Key(int(row[0]), int(row[1]), row[2], row[3], int(row[4])) for row in read("keys.tsv", COLUMNS)]
     known = {tuple(row[:6]): row for row in read("estimates.tsv", RESULT)}
     commit = subprocess.check_output(["git", "-C", given.estimator, "rev-parse", "--short=8", "HEAD"], text=True).strip()
-    wanted = [(key, attack) for key in keys for attack in key.attacks() if given.only in attack]
-    tasks = [task for task in wanted if given.again or name(*task) not in known]
+    order = [(key, attack) for key in keys for attack in key.attacks()]
+    tasks = [task for task in order if given.only in task[1] and (given.again or name(*task) not in known)]
 
     with multiprocessing.Pool(given.jobs, load, [given.estimator], maxtasksperchild=8) as pool:
         for key, attack, cost, choices in pool.imap_unordered(run, tasks):
@@ -79,11 +78,7 @@ def main():
                 print(f"{name(key, attack)}: {before[6]} before, {value} now")
             known[name(key, attack)] = [*name(key, attack), value, choices, commit, datetime.date.today().isoformat()]
             print(*known[name(key, attack)], sep="\t", flush=True)
-            write([known[name(*task)] for task in wanted_order(keys) if name(*task) in known])
-
-
-def wanted_order(keys):
-    return [(key, attack) for key in keys for attack in key.attacks()]
+            write([known[name(*task)] for task in order if name(*task) in known])
 
 
 def name(key, attack):

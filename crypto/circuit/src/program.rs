@@ -7,7 +7,7 @@ mod types;
 
 use std::fmt;
 
-use cloakwork_params::{CiphertextInfo, ObjectKind, ParameterSet, table};
+use cloakwork_params::{ObjectKind, ParameterSet, table};
 
 pub(crate) use self::check::values_returned;
 pub use self::types::{RowType, Type};
@@ -182,19 +182,10 @@ impl Program {
     /// For each output, the largest value that each block of a row can have.
     pub fn output_degrees(&self) -> impl ExactSizeIterator<Item = Vec<u32>> {
         self.outputs.iter().map(|output| {
-            let degrees = output.values.iter().map(|value| self.values[*value]);
-            degrees.flat_map(|value| std::iter::repeat_n(self.degree(value), value.ty.blocks())).collect()
+            let values = output.values.iter().map(|value| self.values[*value]);
+            let degrees = values.map(|value| (value.ty.degree().unwrap_or(value.degree as u32), value.ty.blocks()));
+            degrees.flat_map(|(degree, blocks)| std::iter::repeat_n(degree, blocks)).collect()
         })
-    }
-
-    /// The largest value of each block of a value. Blocks of integers hold messages, and blocks of
-    /// booleans hold bits.
-    fn degree(&self, value: ValueInfo) -> u32 {
-        match value.ty {
-            Type::Block => value.degree as u32,
-            Type::Bool => 1,
-            Type::Uint(_) | Type::Int(_) => CiphertextInfo::fresh(self.set).degree,
-        }
     }
 
     /// Number of input values, which come before the values of the operations.

@@ -70,12 +70,11 @@ const AMPLITUDE_LOG2: i32 = 8;
 /// of p.
 ///
 /// The noise of remainders does not depend on p, so relative to a number it doubles with each
-/// increment of p. Its size follows from regular bootstraps of `CKKS_45_60_50`. Their numbers
-/// are 2^-8 of the prime and sum the noise of 2^16 coefficients. An error of 2^-24.1 is thus
-/// 2^-40.1 of the prime in each coefficient. The two parts of a number then have 2^(p - 39.6):
-/// 2^-26.6 at p = 13. The worst of 2^15 numbers has three times that, 2^-25. Under
-/// `CKKS_54_60`, numbers are 2^-6 of the prime and the error is 2^-21.9, so the noise is some
-/// 16 times as much.
+/// increment of p. Its size follows from regular bootstraps of `CKKS_45_60_50`. Their numbers are
+/// 2^-8 of the prime and sum the noise of 2^16 coefficients. An error of 2^-24.1 is thus 2^-40.1 of
+/// the prime in each coefficient. The two parts of a number then have 2^(p - 39.6): 2^-26.6 at
+/// p = 13. The worst of 2^15 numbers has three times that, 2^-25. Under `CKKS_54_60`, numbers are
+/// 2^-6 of the prime and the error is 2^-21.9, so the noise is some 16 times as much.
 ///
 /// At p = 13 the largest numbers of the first set thus lose most to the sine. All numbers of the
 /// second set lose most to noise. Another p would improve one set at the expense of the other.

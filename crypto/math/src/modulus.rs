@@ -35,8 +35,7 @@ impl Modulus {
 
     /// a - b.
     pub fn sub(self, a: u64, b: u64) -> u64 {
-        // Without a branch for b = 0: adding the modulus itself is the same as adding 0.
-        self.add(a, self.0 - b)
+        self.add(a, self.neg(b))
     }
 
     /// -a.

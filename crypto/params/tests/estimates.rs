@@ -23,6 +23,9 @@ fn the_list_of_keys_is_that_of_the_sets() {
     let of_ckks =
         CKKS_SETS.iter().filter(|set| set.standing != Standing::Toy).flat_map(|set| [dense(set), sparse(set)]);
     let keys: BTreeSet<String> = of_tfhe.chain(of_packing).chain(of_ckks).map(|key| key.0).collect();
+    let estimates = Estimates::read();
+    let is_stale = |key: &&String| !keys.contains(*key);
+    assert_eq!(estimates.costs.keys().map(|(key, _)| key).find(is_stale), None, "estimates.tsv has a key of no set");
     let lines = keys.into_iter().map(|key| key + "\n");
     let expected: String = std::iter::once(format!("{COLUMNS}\n")).chain(lines).collect();
     let path = directory().join("keys.tsv");
@@ -100,14 +103,20 @@ fn packing(set: &CompressionSet) -> Key {
 /// The secret of a CKKS set, modulo all primes. Half of its rotations share the lattice of the key
 /// for the automorphism X to X^(1 + N), as docs/ckks.md explains.
 fn dense(set: &CkksSet) -> Key {
-    key(set.size(), set.modulus_log2().round() as u32, &ternary(set.secret_weight), set.noise, set.size_log2 - 1)
+    key(set.size(), whole(set.modulus_log2()), &ternary(set.secret_weight), set.noise, set.size_log2 - 1)
 }
 
 /// The sparse secret of a bootstrap, modulo the first prime and one special prime. Ciphertexts
 /// modulo the first prime alone share a lattice with all their rotations.
 fn sparse(set: &CkksSet) -> Key {
     let modulus_log2 = (set.chain[0] as f64).log2() + (set.special[0] as f64).log2();
-    key(set.size(), modulus_log2.round() as u32, &ternary(set.bootstrap.sparse_weight), set.noise, set.size_log2)
+    key(set.size(), whole(modulus_log2), &ternary(set.bootstrap.sparse_weight), set.noise, set.size_log2)
+}
+
+/// The bits of a modulus. Products of primes are not exactly powers of two.
+fn whole(modulus_log2: f64) -> u32 {
+    assert!((modulus_log2 - modulus_log2.round()).abs() < 0.01, "{modulus_log2} bits");
+    modulus_log2.round() as u32
 }
 
 /// Whether a compression set packs ciphertexts of toys only.

@@ -10,7 +10,10 @@ use cloakwork_client::{
 use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
 
-use super::keygen::{sizes, warn};
+use super::{
+    keygen::{sizes, warn},
+    sets::marked,
+};
 use crate::{
     context::Context,
     failure::Failure,
@@ -70,9 +73,8 @@ async fn list(context: &Context) -> Result<(), Failure> {
             let mut name = (hex(&key.key_id), state(key));
             for Kind { kind, set, count, size } in kinds(key) {
                 let (id, state) = std::mem::take(&mut name);
-                let weakness = AnySet::by_name(set).and_then(|set| set.standing().weakness());
-                let weak = weakness.map(|weakness| format!("  WEAK: {weakness}")).unwrap_or_default();
-                table.row([id, state, count.to_string(), bytes(size), kind.to_owned(), format!("{set}{weak}")]);
+                let weakness = AnySet::by_name(set).and_then(|set| set.standing().weakness()).unwrap_or_default();
+                table.row([id, state, count.to_string(), bytes(size), kind.to_owned(), marked(set, weakness)]);
             }
         }
         table.render()

@@ -26,6 +26,11 @@ fn key(set: &ParameterSet) -> String {
     }
 }
 
+/// The name of a set, with the reason why the set is weak, if it is.
+pub(super) fn marked(set: &str, weakness: &str) -> String {
+    if weakness.is_empty() { set.to_owned() } else { format!("{set}  WEAK: {weakness}") }
+}
+
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let capabilities = context.connect().await?.capabilities().await?;
     let sets = &capabilities.parameter_sets;
@@ -47,13 +52,12 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let table = || {
         let mut table = Table::new(["security", "failure", "plaintexts", "key", "set"]);
         for set in sets {
-            let weak = if set.weakness.is_empty() { String::new() } else { format!("  WEAK: {}", set.weakness) };
             table.row([
                 format!("{:.1} bit", set.security_log2),
                 format!("2^{:.1}", set.failure_log2),
                 plaintexts(set),
                 key(set),
-                format!("{}{weak}", set.name),
+                marked(&set.name, &set.weakness),
             ]);
         }
         table.render()

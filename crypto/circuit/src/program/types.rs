@@ -71,6 +71,15 @@ impl Type {
         }
     }
 
+    /// Largest value of a block of a bit or of an integer. A block on its own has its own degree.
+    pub fn degree(self) -> Option<u32> {
+        match self {
+            Self::Block => None,
+            Self::Bool => Some(1),
+            Self::Uint(_) | Self::Int(_) => Some((1 << DIGIT_BITS) - 1),
+        }
+    }
+
     /// The encoding of the type in a message, and its number of bits.
     pub fn wire(self) -> (wire::Type, u32) {
         match self {

@@ -200,25 +200,26 @@ fn numbers(fixed: Option<f64>, ring: &Ring, rng: &mut SecretRng) -> Vec<Complex>
 }
 
 fn sparse_secrets() -> Found {
-    let mut seeds = 10..;
-    compare(
-        |is_fixed| if is_fixed { 1 } else { seeds.next().expect("no end") },
-        |seed: &u64| {
-            let mut coefficients = vec![0; 1024];
-            SecretRng::insecure_for_tests(*seed).fill_sparse(256, &mut coefficients);
-            coefficients
-        },
-    )
+    draws(|rng| {
+        let mut coefficients = vec![0; 1024];
+        rng.fill_sparse(256, &mut coefficients);
+        coefficients
+    })
 }
 
 fn gaussian_noise() -> Found {
+    draws(|rng| {
+        let mut integers = vec![0; 1024];
+        rng.fill_gaussian(3.19, &mut integers);
+        integers
+    })
+}
+
+/// Compares one draw with any draw.
+fn draws<O>(mut draw: impl FnMut(&mut SecretRng) -> O) -> Found {
     let mut seeds = 10..;
     compare(
         |is_fixed| if is_fixed { 1 } else { seeds.next().expect("no end") },
-        |seed: &u64| {
-            let mut integers = vec![0; 1024];
-            SecretRng::insecure_for_tests(*seed).fill_gaussian(3.19, &mut integers);
-            integers
-        },
+        |seed: &u64| draw(&mut SecretRng::insecure_for_tests(*seed)),
     )
 }

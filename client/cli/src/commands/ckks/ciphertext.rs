@@ -16,13 +16,15 @@ pub(super) fn find(context: &Context, keys: &CkksKeys, source: &str) -> Result<(
     Ok((Input::Encrypted(list), vector))
 }
 
-/// A ciphertext by its file or its resource name. The server sends the bytes of a named ciphertext.
-pub(super) async fn fetch(context: &Context, keys: &CkksKeys, source: &str) -> Result<Encrypted, Failure> {
+/// A ciphertext by its file or its resource name, and the vector that it holds. The server sends
+/// the bytes of a named ciphertext.
+pub(super) async fn fetch(context: &Context, keys: &CkksKeys, source: &str) -> Result<(Encrypted, Vector), Failure> {
     if !is_of_the_server(source) {
-        return Ok(read(context, keys, Path::new(source))?.0);
+        let (list, VectorHeader { vector, .. }) = read(context, keys, Path::new(source))?;
+        return Ok((list, vector));
     }
-    let shape = Shape::Vector(recorded(context, keys, source)?);
-    Ok(context.connect().await?.ciphertext(source, shape).await?)
+    let shape = recorded(context, keys, source)?;
+    Ok((context.connect().await?.ciphertext(source, Shape::Vector(shape)).await?, shape.vector))
 }
 
 /// Whether a source is a resource name of the server, and not a file.

@@ -1,6 +1,6 @@
 //! `cloakwork ckks decrypt`.
 
-use cloakwork_client::{CkksError, ClientError, Complex, DIGITS, Encrypted, Flooding, SecretError, Shape, VectorShape};
+use cloakwork_client::{CkksError, ClientError, Complex, DIGITS, Flooding, SecretError};
 use serde_json::json;
 
 use super::{ciphertext::fetch, number::Number};
@@ -52,11 +52,11 @@ pub(crate) struct Args {
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let flooding = args.flooding()?;
     let keys = context.ckks_keys().await?;
-    let list = fetch(context, &keys, &args.ciphertext).await?;
+    let (list, vector) = fetch(context, &keys, &args.ciphertext).await?;
     let (numbers, digits) = match flooding {
         None => (keys.decrypt_rounded(&list, args.digits), args.digits),
         Some(flooding) => {
-            let noise = noise_of(&list, &flooding)?;
+            let noise = flooding.noise(vector.slots_log2);
             eprintln!("cloakwork: each number has noise of {noise:.1e} in the root mean square");
             (keys.decrypt_flooded(&list, &flooding), digits_above(noise))
         }
@@ -71,14 +71,6 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         || json!({ "numbers": numbers.iter().map(|number| args.document(*number)).collect::<Vec<_>>() }),
         || numbers.iter().map(|number| args.text(*number, digits) + "\n").collect(),
     )
-}
-
-/// Root mean square of the noise in each number of a vector.
-fn noise_of(list: &Encrypted, flooding: &Flooding) -> Result<f64, Failure> {
-    match &list.shape {
-        Shape::Vector(VectorShape { vector, .. }) => Ok(flooding.noise(vector.slots_log2)),
-        Shape::Blocks(_) => Err(Failure::Usage("the ciphertext has blocks, not numbers".to_owned())),
-    }
 }
 
 /// Number of digits behind the point that the noise leaves.
