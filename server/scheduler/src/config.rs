@@ -33,6 +33,12 @@ pub struct Config {
     /// Maximum cost that a tenant's jobs with a resident key may be served ahead of the tenant's
     /// first job.
     pub overtaking_cost_max: u64,
+    /// Maximum number of checks that wait or run.
+    pub checks_max: usize,
+    /// Maximum number of checks on a worker at a time.
+    pub checks_per_worker_max: usize,
+    /// Maximum number of quarantined workers that the scheduler remembers.
+    pub quarantined_max: usize,
 }
 
 impl Default for Config {
@@ -49,6 +55,9 @@ impl Default for Config {
             resident_keys_max: 256,
             quantum_cost: 1024,
             overtaking_cost_max: 16 * 1024,
+            checks_max: 256,
+            checks_per_worker_max: 8,
+            quarantined_max: 4096,
         }
     }
 }

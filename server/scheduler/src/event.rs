@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::types::{Group, JobId, NewJob, Report, RestoredJob, SuspectId, WorkerId};
+use crate::types::{Group, JobId, NewCheck, NewJob, Report, RestoredJob, SuspectId, WorkerId};
 
 /// A stable code for the cause of a job's failure, as in `docs/errors`.
 pub type Reason = Cow<'static, str>;
@@ -48,6 +48,15 @@ pub enum Event {
         /// Whether the worker's jobs may have killed it. False for a worker that drained and
         /// announced its departure.
         crashed: bool,
+    },
+    /// Rows of an ended job are to be computed again. The last effect about a check is
+    /// [`Effect::CheckEnded`].
+    CheckSubmitted(NewCheck),
+    /// A worker's results were found wrong. The worker gets no work any more, as long as this
+    /// scheduler lives.
+    Quarantined {
+        /// The worker.
+        worker: WorkerId,
     },
     /// An attempt is durable.
     Recorded {
@@ -141,6 +150,13 @@ pub enum Effect {
         /// The attempt's fencing epoch, as the worker claims.
         epoch: u64,
     },
+    /// A check has ended. Sent once for each check, as the last effect about it.
+    CheckEnded {
+        /// The check.
+        check: JobId,
+        /// How the check ended.
+        end: CheckEnd,
+    },
     /// The job has ended. Sent once for each job, as the last effect about it.
     Finished {
         /// The job.
@@ -188,6 +204,29 @@ pub enum Why {
     WorkerCrashed,
     /// The worker left without a crash.
     WorkerLeft,
+    /// The worker's results were found wrong.
+    Quarantined,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CheckEnd {
+    /// The worker has handed in the rows, with the commit that was accepted just before.
+    Computed {
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// The worker has handed in a failure.
+    Failed,
+    /// No attached worker may compute the check.
+    NoWorker,
+    /// Too many checks are waiting.
+    Crowded,
+    /// The worker crashed, left, fell silent or was quarantined. A check is not tried again,
+    /// because its rows may have crashed the worker.
+    WorkerLost,
+    /// The check did not end in time.
+    Expired,
 }
 
 /// How a job ended.

@@ -16,6 +16,8 @@
 //!   behaves the same.
 //! - When that transaction fails, the state in memory is ahead of the store. Drop the scheduler and
 //!   build another from the store. Workers keep their leases, as they do over a restart.
+//! - Keep checks ([`Event::CheckSubmitted`]) out of the store. A new scheduler knows none of them,
+//!   and none of the quarantined workers: feed [`Event::Quarantined`] again, before any report.
 //! - Feed all arrived events before an [`Event::Tick`]. Leases expire only in ticks, so a delay of
 //!   the server costs no worker its leases.
 
@@ -35,6 +37,8 @@ mod types;
 mod worker;
 
 pub use config::{COST_MAX, Config};
-pub use event::{Attempt, Effect, End, Event, Outcome, Reason, Retry, Why, reasons};
+pub use event::{Attempt, CheckEnd, Effect, End, Event, Outcome, Reason, Retry, Why, reasons};
 pub use scheduler::{Counters, Limit, PoolStats, Refusal, Scheduler, Stats};
-pub use types::{Group, JobId, LeaseReport, NewJob, Report, RestoredJob, Stage, SuspectId, TenantId, Time, WorkerId};
+pub use types::{
+    Group, JobId, LeaseReport, NewCheck, NewJob, Report, RestoredJob, Stage, SuspectId, TenantId, Time, WorkerId,
+};

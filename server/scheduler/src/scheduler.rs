@@ -5,6 +5,7 @@ mod ages;
 mod alarms;
 mod attempts;
 mod check;
+mod checks;
 mod fill;
 mod refusals;
 mod rooms;
@@ -29,6 +30,7 @@ use crate::types::{NewJob, RestoredJob, TenantId, Time, WorkerId};
 use crate::worker::Worker;
 use ages::Ages;
 use alarms::Alarms;
+use checks::Checks;
 use rooms::Rooms;
 use suspects::Suspects;
 
@@ -42,6 +44,9 @@ pub struct Scheduler {
     queue: Queue,
     /// Queued jobs that are suspects.
     suspects: Suspects,
+    checks: Checks,
+    /// Quarantined workers, the latest last.
+    quarantined: Vec<WorkerId>,
     workers: BTreeMap<WorkerId, Worker>,
     /// The workers that have room. Up to date except during recovery, when nothing is handed out.
     rooms: Rooms,
@@ -77,6 +82,8 @@ struct Todo {
     /// Workers that may have room for more jobs.
     wake: BTreeSet<WorkerId>,
     wake_all: bool,
+    /// Workers that may have room for more checks.
+    spare: BTreeSet<WorkerId>,
     /// Whether some set has lost a worker that could take its jobs.
     fewer: bool,
     /// Workers whose assignment has changed.
@@ -91,6 +98,8 @@ impl Scheduler {
             jobs: Jobs::default(),
             queue: Queue::new(config.quantum_cost, config.overtaking_cost_max),
             suspects: Suspects::default(),
+            checks: Checks::default(),
+            quarantined: Vec::new(),
             workers: BTreeMap::new(),
             rooms: Rooms::default(),
             timers: Alarms::default(),
@@ -123,6 +132,8 @@ impl Scheduler {
             Event::CancelRequested { job } => self.cancel(now, job, effects),
             Event::Reported { worker, report } => self.reported(now, worker, report, effects),
             Event::WorkerGone { worker, crashed } => self.worker_gone(now, worker, crashed, effects),
+            Event::CheckSubmitted(check) => self.check_submitted(now, check, effects),
+            Event::Quarantined { worker } => self.quarantine(worker, effects),
             Event::Recorded { job, epoch } => self.recorded(now, job, epoch),
             Event::Committed { worker, job, epoch, outcome } => {
                 self.committed(now, worker, job, epoch, outcome, effects);

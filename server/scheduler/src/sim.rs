@@ -10,6 +10,9 @@
 //! - I6: limits hold.
 //! - I7: once the faults stop, all jobs end within a computed time.
 //! - Only poison jobs end as poison, and they cause few crashes.
+//! - A check runs on a worker of the class of the first worker, and never on a worker that computed
+//!   its rows. A check takes no job's place, costs no job an attempt or the blame for a crash, and
+//!   ends with its server process. Quarantined workers get no work.
 
 mod client;
 mod plan;
@@ -44,6 +47,14 @@ pub struct Summary {
     pub poison: u64,
     /// Suspects acquitted by the last server.
     pub acquitted: u64,
+    /// Checks submitted.
+    pub checks: u64,
+    /// Checks that ended with rows to compare.
+    pub checks_computed: u64,
+    /// Checks that crashed their worker.
+    pub checks_deadly: u64,
+    /// Workers quarantined.
+    pub quarantined: u64,
 }
 
 /// Runs a seed. Panics where an invariant is broken, after a line with the command that repeats the

@@ -51,6 +51,27 @@ pub struct NewJob {
     pub deadline: Time,
 }
 
+/// A second computation of rows of a job whose result has been accepted. Checks live in memory
+/// only, and no tenant's job waits for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCheck {
+    /// ID of the check. No job may have the same ID.
+    pub id: JobId,
+    /// Group of the job that is checked. A check may share waves with jobs of the group.
+    pub group: Group,
+    /// Cost of the rows that are computed again.
+    pub cost: u64,
+    /// Class of the workers whose results have the same bits.
+    pub class: String,
+    /// Workers that have computed these rows already.
+    pub excluded: Vec<WorkerId>,
+    /// Whether the check may begin beside jobs at once, without waiting for a worker that lacks
+    /// work.
+    pub urgent: bool,
+    /// When the scheduler gives up on the check.
+    pub until: Time,
+}
+
 /// An unfinished job as the store has it when the server starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoredJob {
@@ -87,6 +108,9 @@ pub struct Report {
     pub resident: Vec<(KeyId, SetId)>,
     /// Whether the worker wants no new jobs.
     pub draining: bool,
+    /// Class of the workers whose results have the same bits. Empty if the worker's results are
+    /// not reproducible.
+    pub class: String,
 }
 
 /// An attempt, as its worker reports it.

@@ -32,6 +32,10 @@ pub(crate) const LONG_MAX: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Worker {
     pub(crate) pool: String,
+    /// Class of the workers whose results have the same bits, or empty.
+    pub(crate) class: String,
+    /// Whether the worker's results were found wrong. The worker then gets no work.
+    pub(crate) quarantined: bool,
     pub(crate) sets: BTreeSet<SetId>,
     pub(crate) wanted: u64,
     pub(crate) draining: bool,
@@ -46,6 +50,12 @@ pub(crate) struct Worker {
     pub(crate) long: BTreeMap<TenantId, usize>,
     /// Number of held jobs of each group.
     pub(crate) groups: BTreeMap<Group, usize>,
+    /// The checks that the worker holds, with the epoch of each. They take no room from jobs.
+    pub(crate) checks: BTreeMap<JobId, u64>,
+    /// Cost of these checks.
+    pub(crate) checks_cost: u64,
+    /// Whether the worker may still run a check, or a job that it no longer holds.
+    pub(crate) has_company: bool,
     pub(crate) mode: Mode,
     pub(crate) turn: Turn,
     /// Whether the worker is among the scheduler's rooms.
@@ -94,14 +104,19 @@ pub(crate) enum Turn {
 impl Worker {
     /// Whether the worker would take a job of the set, now or once it has room.
     pub(crate) fn would_take(&self, set: SetId) -> bool {
-        !self.draining && self.wanted > 0 && self.sets.contains(&set)
+        self.takes_work() && self.sets.contains(&set)
+    }
+
+    /// Whether the worker may get work at all, now or once it has room.
+    pub(crate) fn takes_work(&self) -> bool {
+        !self.draining && self.wanted > 0 && !self.quarantined
     }
 
     /// Whether the worker wants jobs at all, and releases withdrawn jobs. A worker that keeps
     /// withdrawn jobs is busy with them, whatever it reports.
     pub(crate) fn is_willing(&self, now: Time, config: &Config) -> bool {
         let clings = self.clinging_since.is_some_and(|since| now.saturating_sub(since) >= config.lease_micros);
-        !self.draining && self.wanted > 0 && !clings
+        self.takes_work() && !clings
     }
 
     /// Whether the worker may get more jobs of some kind.
@@ -113,7 +128,7 @@ impl Worker {
     pub(crate) fn has_room(&self, config: &Config) -> bool {
         let has_place = self.mode == Mode::Shared && self.holds.len() < config.leases_per_worker_max;
         let wants = self.wants_any() || self.wants_short() || self.wants_long();
-        has_place && wants && !self.draining && self.wanted > 0
+        has_place && wants && self.takes_work()
     }
 
     /// Whether the worker holds less cost than it wants.

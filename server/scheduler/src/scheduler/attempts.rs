@@ -62,19 +62,16 @@ impl Scheduler {
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) {
+        if self.checks.contains(id) {
+            return self.check_committed(worker, id, epoch, &outcome, effects);
+        }
         let seat = self.jobs.seat(&id);
         let job = seat.and_then(|seat| Some((seat, self.jobs.get_mut(seat)?)));
         let current = job.filter(|(_, job)| {
             job.epoch == epoch && matches!(job.state, State::Leased(Lease { worker: holder, .. }) if holder == worker)
         });
         let Some((seat, job)) = current else {
-            self.counters.refused += 1;
-            // The worker does not know that it lost the lease, so it gets its assignment again.
-            if self.workers.contains_key(&worker) {
-                self.todo.dirty.insert(worker);
-            }
-            effects.push(Effect::Refuse { job: id, epoch });
-            return;
+            return self.refuse(worker, id, epoch, effects);
         };
         effects.push(Effect::Accept { job: id, epoch });
         match outcome {
@@ -89,6 +86,16 @@ impl Scheduler {
                 self.lose_attempt(now, seat, Why::Failed, reason, effects);
             }
         }
+    }
+
+    /// Refuses an outcome.
+    pub(super) fn refuse(&mut self, worker: WorkerId, job: JobId, epoch: u64, effects: &mut Vec<Effect>) {
+        self.counters.refused += 1;
+        // The worker does not know that it lost the lease, so it gets its assignment again.
+        if self.workers.contains_key(&worker) {
+            self.todo.dirty.insert(worker);
+        }
+        effects.push(Effect::Refuse { job, epoch });
     }
 
     /// Counts a lost attempt against the job. The job goes back to the queue, or ends if this was

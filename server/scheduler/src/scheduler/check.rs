@@ -17,11 +17,12 @@ impl Scheduler {
     pub fn check(&self) {
         self.check_jobs();
         self.check_workers();
+        self.check_checks();
         self.check_rooms();
         self.check_totals();
         let todo = &self.todo;
         assert!(
-            todo.fresh.is_empty() && todo.wake.is_empty() && !todo.wake_all && !todo.fewer,
+            todo.fresh.is_empty() && todo.wake.is_empty() && todo.spare.is_empty() && !todo.wake_all && !todo.fewer,
             "a step is left unfinished"
         );
     }

@@ -26,6 +26,7 @@ impl Scheduler {
             self.todo.fewer = false;
             self.todo.wake.clear();
             self.todo.wake_all = false;
+            self.todo.spare.clear();
             return;
         }
         self.relent_to_all();
@@ -46,13 +47,21 @@ impl Scheduler {
         while let Some(worker) = self.next_awake() {
             self.fill(now, worker, effects);
         }
+        // Only now, after all jobs, so that no check takes the place of a job.
+        while let Some(worker) = self.todo.spare.pop_first() {
+            self.give_checks(now, worker);
+        }
     }
 
     fn next_awake(&mut self) -> Option<WorkerId> {
         if std::mem::take(&mut self.todo.wake_all) {
             self.todo.wake.extend(self.workers.keys());
         }
-        self.todo.wake.pop_first()
+        let worker = self.todo.wake.pop_first()?;
+        if self.checks.is_waiting() {
+            self.todo.spare.insert(worker);
+        }
+        Some(worker)
     }
 
     fn is_waiting(&self, seat: Seat) -> bool {

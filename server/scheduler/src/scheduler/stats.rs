@@ -16,6 +16,10 @@ pub struct Stats {
     pub running: usize,
     /// Waiting jobs that are suspected of killing their worker.
     pub suspects: usize,
+    /// Checks that wait or run. Jobs do not count checks.
+    pub checks: usize,
+    /// Attached workers that are quarantined.
+    pub quarantined: usize,
     /// Cost of all unfinished jobs.
     pub cost: u128,
     /// Tenants with unfinished jobs.
@@ -65,6 +69,10 @@ pub struct Counters {
     pub deadline_exceeded: u64,
     /// Attempts begun.
     pub attempts: u64,
+    /// Checks handed to a worker.
+    pub checks_begun: u64,
+    /// Checks that ended with rows to compare.
+    pub checks_computed: u64,
     /// Attempts that ended without ending the job.
     pub requeued: BTreeMap<Why, u64>,
     /// Commits that were refused.
@@ -98,6 +106,8 @@ impl Scheduler {
             queued,
             running: self.jobs.len() - queued,
             suspects,
+            checks: self.checks.len(),
+            quarantined: self.workers.values().filter(|worker| worker.quarantined).count(),
             cost: self.total.cost,
             tenants: self.tenants.len(),
             oldest_queued: self.ages.oldest(),
@@ -109,7 +119,8 @@ impl Scheduler {
 
     /// Every lease that the worker is to hold.
     pub fn assignment(&self, worker: WorkerId) -> Vec<(JobId, u64)> {
-        let holds = self.workers.get(&worker).into_iter().flat_map(|worker| &worker.holds);
-        holds.filter(|(_, hold)| hold.recorded).map(|(job, hold)| (*job, hold.epoch)).collect()
+        let Some(worker) = self.workers.get(&worker) else { return Vec::new() };
+        let jobs = worker.holds.iter().filter(|(_, hold)| hold.recorded).map(|(job, hold)| (*job, hold.epoch));
+        jobs.chain(worker.checks.iter().map(|(check, epoch)| (*check, *epoch))).collect()
     }
 }

@@ -96,10 +96,12 @@ impl Suspects {
 }
 
 impl Scheduler {
-    /// Blames the jobs that a crashed worker was computing. The worker is already removed.
-    pub(super) fn blame(&mut self, now: Time, mut held: Vec<Seat>, effects: &mut Vec<Effect>) {
+    /// Blames the jobs that a crashed worker was computing. The worker is already removed. A job
+    /// that was not `alone` there is only suspected: a check may have crashed the worker.
+    pub(super) fn blame(&mut self, now: Time, mut held: Vec<Seat>, alone: bool, effects: &mut Vec<Effect>) {
         self.counters.crashes += 1;
-        if let [seat] = held[..] {
+        if let ([seat], true) = (&held[..], alone) {
+            let seat = *seat;
             return self.blame_one(now, seat, effects);
         }
         // Sorting keeps jobs of one group together, so that each half fills its waves.
@@ -134,11 +136,14 @@ impl Scheduler {
         let Some(worker) = self.workers.get(&id) else { return false };
         let pending = if worker.turn == Turn::Suspects { self.suspects.first_for(&worker.sets) } else { None };
         let Some(suspect) = pending else { return self.set_mode(id, Mode::Shared) };
+        // A trial needs a worker without anything else.
+        self.withdraw_checks(id);
+        let Some(worker) = self.workers.get(&id) else { return false };
         let others = |count: &dyn Fn(&Worker) -> bool| {
             self.workers.iter().filter(|(other, worker)| **other != id && count(worker)).count()
         };
         // At most half of the workers are kept from other work.
-        let limit = (others(&|worker| !worker.draining && worker.wanted > 0) + 1).div_ceil(2);
+        let limit = (others(&Worker::takes_work) + 1).div_ceil(2);
         if worker.holds.is_empty() && worker.idle && others(&|worker| worker.mode == Mode::Exclusive) < limit {
             self.begin_trial(id, suspect, effects);
             return true;

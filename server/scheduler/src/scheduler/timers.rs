@@ -15,10 +15,11 @@ impl Scheduler {
     pub fn next_timer(&self) -> Option<Time> {
         let job = self.timers.next();
         let worker = self.silences.first().map(|(time, _)| *time);
-        job.into_iter().chain(worker).min()
+        job.into_iter().chain(worker).chain(self.checks.next_end()).min()
     }
 
     pub(super) fn tick(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        self.end_late_checks(now, effects);
         self.timers.approach(now, TIMERS_PER_TICK, &mut self.jobs);
         for _ in 0..TIMERS_PER_TICK {
             let job = self.timers.first_due(now);
@@ -79,6 +80,7 @@ impl Scheduler {
         }
         self.counters.workers_silent += 1;
         let Some(worker) = self.remove_worker(id) else { return };
+        self.lose_checks(&worker, effects);
         for hold in worker.holds.into_values() {
             if hold.recorded {
                 self.lose_silent(now, hold.seat, Why::LeaseExpired, effects);

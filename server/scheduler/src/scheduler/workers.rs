@@ -7,7 +7,7 @@ use crate::event::{Effect, Why};
 use crate::job::{Lease, Seen, Shown, State};
 use crate::seat::Seat;
 use crate::types::{LeaseReport, Report, Time, WorkerId};
-use crate::worker::{Hold, Worker};
+use crate::worker::{Hold, Mode, Worker};
 
 impl Scheduler {
     pub(super) fn reported(&mut self, now: Time, id: WorkerId, report: Report, effects: &mut Vec<Effect>) {
@@ -24,11 +24,16 @@ impl Scheduler {
         let mut renewed = 0;
         let listed = report.leases.len().min(self.config.leases_per_worker_max.saturating_mul(2));
         for lease in &report.leases[..listed] {
-            renewed += usize::from(self.renew(now, id, lease));
+            renewed += usize::from(self.renew(now, id, lease) || self.holds_check(id, lease));
         }
         self.leave_room(id);
+        if self.workers.get(&id).is_some_and(|worker| worker.class != report.class) {
+            // The worker's results no longer compare with those of the first workers.
+            self.withdraw_checks(id);
+        }
         let config = self.config;
         let worker = self.attach(now, id);
+        worker.class = report.class;
         worker.silent_at = now.saturating_add(config.lease_micros);
         worker.pool = report.pool;
         let served: Vec<SetId> = worker.sets.iter().copied().filter(|set| worker.would_take(*set)).collect();
@@ -37,10 +42,11 @@ impl Scheduler {
         worker.draining = report.draining;
         worker.resident = report.resident.into_iter().take(config.resident_keys_max).collect();
         let fewer = served.into_iter().any(|set| !worker.would_take(set));
-        worker.idle = report.leases.is_empty() && worker.holds.is_empty();
+        worker.idle = report.leases.is_empty() && worker.holds.is_empty() && worker.checks.is_empty();
         let clings = renewed < report.leases.len();
+        worker.has_company = clings || !worker.checks.is_empty();
         worker.clinging_since = clings.then(|| worker.clinging_since.unwrap_or(now));
-        let expected = worker.holds.values().filter(|hold| hold.recorded).count();
+        let expected = worker.holds.values().filter(|hold| hold.recorded).count() + worker.checks.len();
         if clings || renewed < expected {
             self.todo.dirty.insert(id);
         }
@@ -88,7 +94,8 @@ impl Scheduler {
         let silent_at = now.saturating_add(self.config.lease_micros);
         self.workers.entry(id).or_insert_with(|| {
             self.silences.insert((silent_at, id));
-            Worker { silent_at, timer: silent_at, ..Worker::default() }
+            let quarantined = self.quarantined.contains(&id);
+            Worker { silent_at, timer: silent_at, quarantined, ..Worker::default() }
         })
     }
 
@@ -100,7 +107,7 @@ impl Scheduler {
         worker.hold(seat, job, true, &self.config);
         // The job records whether it was being tried as a suspect.
         if job.suspect.is_some() {
-            worker.mode = crate::worker::Mode::Exclusive;
+            worker.mode = Mode::Exclusive;
         }
         let expires = now.saturating_add(self.config.lease_micros);
         job.state = State::Leased(Lease { worker: id, expires, seen: None });
@@ -119,13 +126,16 @@ impl Scheduler {
 
     pub(super) fn worker_gone(&mut self, now: Time, id: WorkerId, crashed: bool, effects: &mut Vec<Effect>) {
         let Some(worker) = self.remove_worker(id) else { return };
+        self.lose_checks(&worker, effects);
+        // In a trial, nothing else ran on the worker.
+        let alone = !worker.has_company || worker.mode == Mode::Exclusive;
         let (held, promised): (Vec<Hold>, Vec<_>) = worker.holds.into_values().partition(|hold| hold.recorded);
         for hold in promised {
             self.requeue(hold.seat, Why::NotStarted, effects);
         }
         let held: Vec<Seat> = held.into_iter().map(|hold| hold.seat).collect();
         if crashed {
-            self.blame(now, held, effects);
+            self.blame(now, held, alone, effects);
         } else {
             held.into_iter().for_each(|job| self.requeue(job, Why::WorkerLeft, effects));
         }
@@ -138,6 +148,7 @@ impl Scheduler {
         self.silences.remove(&(worker.timer, id));
         self.todo.dirty.remove(&id);
         self.todo.wake.remove(&id);
+        self.todo.spare.remove(&id);
         self.todo.fewer = true;
         // One more worker may now try suspects.
         self.todo.wake_all |= !self.suspects.is_empty();

@@ -25,6 +25,8 @@ pub(super) enum Kind {
     Sticky,
     /// Takes more memory than small workers have.
     Large,
+    /// A check that kills its worker.
+    Deadly,
 }
 
 /// A job that a client is to submit.
@@ -61,6 +63,8 @@ pub(super) struct Plan {
     /// Percentage of transactions that fail during the faults.
     pub(super) bad_transactions: u64,
     pub(super) liars: u64,
+    /// Percentage of succeeded jobs that are checked.
+    pub(super) checked: u64,
     /// When all jobs must have ended.
     pub(super) end: Time,
 }
@@ -79,6 +83,9 @@ impl Plan {
             workers_max: random.range(5, 7) as usize,
             leases_per_worker_max: random.range(2, 24) as usize,
             resident_keys_max: 4,
+            checks_max: random.range(1, 6) as usize,
+            checks_per_worker_max: random.range(1, 3) as usize,
+            quarantined_max: 1000,
             quantum_cost: random.range(1, 200),
             overtaking_cost_max: random.range(1, 400),
         };
@@ -99,9 +106,12 @@ impl Plan {
             delay_max: if random.percent(30) { 2 * lease_micros } else { TENTH / 5 },
             bad_transactions: if harsh { random.range(0, 5) } else { 0 },
             liars: if harsh { random.range(0, 2) } else { 0 },
+            checked: if random.percent(60) { random.range(1, 100) } else { 0 },
             end: 0,
         };
-        plan.end = plan.quiet_at + plan.time_to_finish();
+        // A deadly check may still wait when the faults end.
+        let checks = if plan.checked > 0 { 60 * TENTH } else { 0 };
+        plan.end = plan.quiet_at + plan.time_to_finish() + checks;
         plan
     }
 

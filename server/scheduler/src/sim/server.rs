@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use cloakwork_params::SetId;
 
+use super::plan::{Kind, TENTH};
 use super::store::Change;
 use super::worker::{FromWorker, ToWorker};
-use super::world::{Happening, World};
-use crate::event::{Attempt, Effect, Event};
+use super::world::{Happening, SimCheck, World};
+use crate::event::{Attempt, CheckEnd, Effect, End, Event};
 use crate::scheduler::Scheduler;
-use crate::types::{JobId, NewJob, RestoredJob, Time, WorkerId};
+use crate::types::{Group, JobId, NewCheck, NewJob, RestoredJob, Time, WorkerId};
 
 /// A server process.
 pub(super) struct Server {
@@ -23,8 +24,8 @@ pub(super) struct Server {
     acknowledge: Vec<(usize, JobId)>,
     transaction_is_due: bool,
     tick_at: Option<Time>,
-    /// The parameter sets that each worker last reported.
-    sets: BTreeMap<WorkerId, Vec<SetId>>,
+    /// The parameter sets and the class that each worker last reported.
+    sets: BTreeMap<WorkerId, (Vec<SetId>, String)>,
     attempts: BTreeMap<(JobId, u64), Attempt>,
 }
 
@@ -40,6 +41,8 @@ impl World {
 
     /// Builds a new scheduler from the store.
     fn load(&mut self, life: u64) {
+        // Checks end with the scheduler that knows them.
+        self.checks.values_mut().for_each(|check| check.end = check.end.or(Some(CheckEnd::WorkerLost)));
         self.server = Some(Server {
             core: Scheduler::new(self.plan.config),
             born: self.now,
@@ -80,6 +83,10 @@ impl World {
         }
         let dead = self.dead_embedded.clone();
         self.feed(Event::Recovered { dead }, None);
+        let quarantined = self.quarantined.iter().filter(|(of, _)| *of == life).map(|(_, worker)| *worker);
+        for worker in quarantined.collect::<Vec<_>>() {
+            self.feed(Event::Quarantined { worker }, None);
+        }
     }
 
     fn new_job(&self, id: JobId, request: usize) -> NewJob {
@@ -98,7 +105,8 @@ impl World {
             self.workers.values().filter(|worker| worker.embedded).map(|worker| worker.id).collect();
         for id in embedded {
             let culprits = self.workers[&id].poison();
-            self.store.crashed(id, &culprits);
+            // The next process knows nothing of the checks of this one.
+            self.store.crashed(id, &culprits, false);
             self.workers.remove(&id);
             self.dead_embedded.push(id);
         }
@@ -144,7 +152,7 @@ impl World {
         match message {
             FromWorker::Report(report) => {
                 if let Some(server) = &mut self.server {
-                    server.sets.insert(worker, report.sets.clone());
+                    server.sets.insert(worker, (report.sets.clone(), report.class.clone()));
                 }
                 self.feed(Event::Reported { worker, report }, None);
             }
@@ -153,7 +161,18 @@ impl World {
             }
             FromWorker::Gone { crashed, poison } => {
                 if crashed {
-                    self.store.crashed(worker, &poison);
+                    // A culprit that has just ended takes no blame, although the store does not know
+                    // of the end yet.
+                    let ended = |(id, _): &(JobId, u64)| {
+                        let mut batch = self.server.iter().flat_map(|server| &server.batch);
+                        batch.any(|change| matches!(&change.effect, Effect::Finished { job, .. } if job == id))
+                    };
+                    let poison: Vec<_> = poison.into_iter().filter(|culprit| !ended(culprit)).collect();
+                    let may_blame_check = self.server.as_ref().is_some_and(|server| server.core.has_company(worker));
+                    self.store.crashed(worker, &poison, may_blame_check);
+                    let deadly =
+                        |(id, _): &(JobId, u64)| self.checks.get(id).is_some_and(|check| check.kind == Kind::Deadly);
+                    self.summary.checks_deadly += u64::from(poison.iter().any(deadly));
                 }
                 self.feed(Event::WorkerGone { worker, crashed }, None);
             }
@@ -194,6 +213,7 @@ impl World {
     }
 
     fn note(&mut self, effects: Vec<Effect>, from: Option<WorkerId>) {
+        let mut later = Vec::new();
         for effect in effects {
             if self.trace {
                 eprintln!("{:>10}     {effect:?}", "");
@@ -202,21 +222,84 @@ impl World {
             match &effect {
                 Effect::Record(attempt) => {
                     let sets = server.sets.get(&attempt.worker);
-                    let serves = sets.is_some_and(|sets| sets.contains(&attempt.group.set));
+                    let serves = sets.is_some_and(|(sets, _)| sets.contains(&attempt.group.set));
                     assert!(serves, "I5: {:?} does not serve {:?}", attempt.worker, attempt.group.set);
                     server.attempts.insert((attempt.job, attempt.epoch), *attempt);
                 }
                 Effect::Assign { worker, leases } => {
-                    server.check_assignment(*worker, leases, |attempt| {
+                    let is_quarantined = self.quarantined.contains(&(server.life, *worker));
+                    assert!(!is_quarantined || leases.is_empty(), "{worker:?} is quarantined, and has {leases:?}");
+                    let class = server.sets.get(worker).map(|(_, class)| class);
+                    let jobs = check_checks(&self.checks, *worker, class, leases);
+                    server.check_assignment(*worker, &jobs, jobs.len() < leases.len(), |attempt| {
                         let begun = *self.begun.entry((attempt.job, attempt.epoch)).or_insert(self.now);
                         self.now - begun < 2 * self.plan.config.lease_micros
                     });
                 }
+                Effect::Finished { job, end: End::Succeeded } => {
+                    later.extend(from.and_then(|worker| self.new_check(*job, worker)).map(Event::CheckSubmitted));
+                }
+                Effect::CheckEnded { check, end } => {
+                    let wrong = self.check_ends(*check, *end, from);
+                    later.extend(wrong.into_iter().map(|worker| Event::Quarantined { worker }));
+                }
                 _ => {}
             }
+            let Some(server) = &mut self.server else { return };
             server.batch.push(Change { effect, from });
             self.transaction_is_due();
         }
+        for event in later {
+            if let Event::Quarantined { worker } = event {
+                self.quarantined.insert((self.life, worker));
+                self.summary.quarantined += 1;
+                let delay = self.random.range(1, 20) * TENTH;
+                self.later(delay, Happening::Restart { worker });
+            }
+            self.feed(event, None);
+        }
+    }
+
+    /// A check of a job that a worker has computed, by chance.
+    fn new_check(&mut self, job: JobId, first: WorkerId) -> Option<NewCheck> {
+        if !self.percent(self.plan.checked) {
+            return None;
+        }
+        let server = self.server.as_ref()?;
+        let class = server.sets.get(&first)?.1.clone();
+        // The scheduler's time, for a check whose job may not be in the store yet.
+        let (now, group) = (self.now - server.born, server.group_of(job)?);
+        let kind = if self.now < self.plan.quiet_at && self.percent(10) { Kind::Deadly } else { Kind::Good };
+        let spec = NewCheck {
+            id: JobId(u128::from(self.random.next())),
+            group,
+            cost: self.random.range(0, 60),
+            class,
+            excluded: vec![first],
+            urgent: self.percent(20),
+            until: now + self.random.range(1, 40) * TENTH,
+        };
+        self.summary.checks += 1;
+        self.checks.insert(spec.id, SimCheck { spec: spec.clone(), kind, end: None });
+        Some(spec)
+    }
+
+    /// Notes the end of a check. Returns the workers whose rows are found wrong, by chance.
+    fn check_ends(&mut self, id: JobId, end: CheckEnd, from: Option<WorkerId>) -> Vec<WorkerId> {
+        let Some(check) = self.checks.get_mut(&id) else { panic!("{id:?} was never submitted") };
+        assert_eq!(check.end, None, "{id:?} ends twice");
+        check.end = Some(end);
+        let CheckEnd::Computed { worker } = end else { return Vec::new() };
+        assert_eq!(from, Some(worker), "{id:?} is computed by someone else");
+        assert!(!check.spec.excluded.contains(&worker), "{id:?} is computed where its rows came from");
+        let first = check.spec.excluded[0];
+        self.summary.checks_computed += 1;
+        if self.now >= self.plan.quiet_at || !self.percent(10) {
+            return Vec::new();
+        }
+        let both = [first, worker].into_iter();
+        let remote = |id: &WorkerId| self.workers.get(id).is_some_and(|worker| !worker.embedded);
+        both.filter(remote).filter(|id| !self.quarantined.contains(&(self.life, *id))).collect()
     }
 
     fn transaction_is_due(&mut self) {
@@ -273,7 +356,11 @@ impl World {
             if let Effect::Record(attempt) = change.effect {
                 recorded.push((attempt.job, attempt.epoch));
             }
-            self.store.apply(change);
+            // The store never hears of a check. Any other change of a check panics there.
+            let of_check = matches!(&change.effect, Effect::Accept { job, .. } if self.checks.contains_key(job));
+            if !of_check {
+                self.store.apply(change);
+            }
         }
         self.check_limits();
         if fate == 3 {
@@ -311,9 +398,20 @@ impl World {
 }
 
 impl Server {
+    /// The group of a job that this server has handed out.
+    fn group_of(&self, job: JobId) -> Option<Group> {
+        self.attempts.range((job, 0)..).next().filter(|((id, _), _)| *id == job).map(|(_, attempt)| attempt.group)
+    }
+
     /// I5: a worker holds one group of suspects or none, and only attempts that were recorded for
     /// it. Suspects that are not fresh may have been acquitted.
-    fn check_assignment(&self, worker: WorkerId, leases: &[(JobId, u64)], mut is_fresh: impl FnMut(&Attempt) -> bool) {
+    fn check_assignment(
+        &self,
+        worker: WorkerId,
+        leases: &[(JobId, u64)],
+        has_checks: bool,
+        mut is_fresh: impl FnMut(&Attempt) -> bool,
+    ) {
         let attempts: Vec<_> = leases.iter().map(|lease| self.attempts.get(lease)).collect();
         let suspects: std::collections::BTreeSet<_> = attempts
             .iter()
@@ -323,6 +421,26 @@ impl Server {
                 attempt.suspect.filter(|_| is_fresh(attempt))
             })
             .collect();
+        let is_trial = suspects.iter().any(Option::is_some);
+        assert!(!has_checks || !is_trial, "I5: a check beside suspects: {leases:?}");
         assert!(suspects.len() <= 1 || !suspects.iter().any(Option::is_some), "I5: suspects beside others: {leases:?}");
     }
+}
+
+/// The leases on jobs, without the checks. Panics where a check may not be on this worker.
+fn check_checks(
+    checks: &BTreeMap<JobId, SimCheck>,
+    worker: WorkerId,
+    class: Option<&String>,
+    leases: &[(JobId, u64)],
+) -> Vec<(JobId, u64)> {
+    let mut jobs = leases.to_vec();
+    jobs.retain(|(id, _)| {
+        let Some(check) = checks.get(id) else { return true };
+        assert_eq!(check.end, None, "{id:?} is assigned after its end");
+        assert!(!check.spec.excluded.contains(&worker), "{id:?} runs where its rows came from");
+        assert_eq!(class, Some(&check.spec.class), "{id:?} runs on another class");
+        false
+    });
+    jobs
 }

@@ -86,7 +86,7 @@ impl Store {
                 row.holder = None;
                 row.end = Some(end.clone());
             }
-            Effect::Assign { .. } | Effect::Refuse { .. } => {}
+            Effect::Assign { .. } | Effect::Refuse { .. } | Effect::CheckEnded { .. } => {}
         }
     }
 
@@ -110,9 +110,10 @@ impl Store {
         self.rows.iter().filter(|(_, row)| row.end.is_none())
     }
 
-    /// Records a crash before any job is blamed. `culprits` are the poison jobs that the worker
-    /// ran, whether it was allowed to or not.
-    pub(super) fn crashed(&mut self, worker: WorkerId, culprits: &[(JobId, u64)]) {
+    /// Records a crash before any job is blamed. `culprits` are the poison jobs and the deadly
+    /// checks that the worker ran, whether it was allowed to or not. `excused` means that the
+    /// server knows of a check that may be the culprit: no job may take the blame then.
+    pub(super) fn crashed(&mut self, worker: WorkerId, culprits: &[(JobId, u64)], excused: bool) {
         let held = self.rows.values().filter(|row| row.holder == Some(worker)).count();
         let is_guilty = |id: &JobId, row: &Row| row.wish.kind == Kind::Poison && culprits.contains(&(*id, row.epoch));
         let holds = |row: &Row| row.holder == Some(worker);
@@ -121,7 +122,7 @@ impl Store {
             if is_guilty(id, row) {
                 row.own_crashes += 1;
                 row.company = row.company.max(held);
-            } else if !any_guilty {
+            } else if !any_guilty && !excused {
                 row.innocent_crashes += 1;
             }
         }

@@ -14,6 +14,10 @@ fn ten_thousand_seeds_hold_the_invariants() {
         sum.refused += summary.refused;
         sum.poison += summary.poison;
         sum.acquitted += summary.acquitted;
+        sum.checks += summary.checks;
+        sum.checks_computed += summary.checks_computed;
+        sum.checks_deadly += summary.checks_deadly;
+        sum.quarantined += summary.quarantined;
     }
     // The counts must show faults: a run without faults proves nothing.
     println!("{sum:?}");
@@ -21,6 +25,8 @@ fn ten_thousand_seeds_hold_the_invariants() {
     assert!(sum.server_deaths > 5_000 && sum.worker_deaths > 5_000, "{sum:?}");
     assert!(sum.refused > 1_000 && sum.poison > 1_000, "{sum:?}");
     assert!(sum.acquitted > 100, "{sum:?}");
+    assert!(sum.checks > 10_000 && sum.checks_computed > 1_000, "{sum:?}");
+    assert!(sum.checks_deadly > 100 && sum.quarantined > 100, "{sum:?}");
 }
 
 #[test]

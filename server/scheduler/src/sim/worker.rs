@@ -9,6 +9,9 @@ use super::world::{Happening, World};
 use crate::event::{Outcome, Reason, Retry};
 use crate::types::{JobId, LeaseReport, Report, Stage, Time, WorkerId};
 
+/// Classes of workers, by slot. The last one's results are not reproducible.
+const CLASSES: [&str; 5] = ["one", "one", "two", "one", ""];
+
 /// A worker process.
 #[derive(Clone, Debug)]
 pub(super) struct SimWorker {
@@ -17,6 +20,7 @@ pub(super) struct SimWorker {
     /// Position in the fleet. A successor at this position serves the same sets.
     slot: u64,
     sets: Vec<SetId>,
+    class: &'static str,
     wanted: u64,
     rate: u64,
     /// Whether the worker lacks memory for large jobs.
@@ -74,6 +78,7 @@ impl World {
             embedded,
             slot,
             sets,
+            class: CLASSES[slot as usize % CLASSES.len()],
             wanted: self.random.range(1, 150),
             rate: RATE_MIN * self.random.range(1, 4),
             small: slot % 2 == 1,
@@ -176,6 +181,14 @@ impl World {
         self.later(delay, Happening::NewWorker { slot });
     }
 
+    /// The operator restarts a worker that was quarantined.
+    pub(super) fn worker_restarts(&mut self, id: WorkerId) {
+        let Some(worker) = self.workers.remove(&id) else { return };
+        let (slot, life) = (worker.slot, worker.life);
+        self.tell_server(id, life, FromWorker::Gone { crashed: false, poison: Vec::new() });
+        self.later(TENTH, Happening::NewWorker { slot });
+    }
+
     pub(super) fn worker_hears(&mut self, id: WorkerId, life: u64, message: ToWorker) {
         let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.life == life) else { return };
         match message {
@@ -193,11 +206,14 @@ impl World {
                         worker.declined.insert((job, epoch));
                         continue;
                     }
-                    let wish = self.store.rows[&job].wish;
+                    let (kind, left) = match self.checks.get(&job) {
+                        Some(check) => (check.kind, check.spec.cost),
+                        None => (self.store.rows[&job].wish.kind, self.store.rows[&job].wish.cost),
+                    };
                     let new = Work {
                         epoch,
-                        kind: wish.kind,
-                        left: wish.cost,
+                        kind,
+                        left,
                         done: 0,
                         progress: 0,
                         started: false,
@@ -272,7 +288,7 @@ impl SimWorker {
             if power == 0 {
                 continue;
             }
-            if work.kind == Kind::Poison && work.started {
+            if matches!(work.kind, Kind::Poison | Kind::Deadly) && work.started {
                 return None;
             }
             work.started = true;
@@ -280,7 +296,7 @@ impl SimWorker {
             (work.left, power, work.progress) = (work.left - done, power - done, work.progress + 1);
             work.done += done;
             work.advanced = true;
-            if work.left == 0 && work.kind != Kind::Poison {
+            if work.left == 0 && !matches!(work.kind, Kind::Poison | Kind::Deadly) {
                 work.committing = Some(0);
                 commits.push((*job, work.epoch, outcome(work.kind, small)));
             }
@@ -307,12 +323,13 @@ impl SimWorker {
             leases: leases.collect(),
             resident: Vec::new(),
             draining: self.draining,
+            class: self.class.to_owned(),
         }
     }
 
-    /// Poison jobs that the worker runs.
+    /// Poison jobs and deadly checks that the worker runs.
     pub(super) fn poison(&self) -> Vec<(JobId, u64)> {
-        let poison = self.work.iter().filter(|(_, work)| work.kind == Kind::Poison);
+        let poison = self.work.iter().filter(|(_, work)| matches!(work.kind, Kind::Poison | Kind::Deadly));
         poison.map(|(job, work)| (*job, work.epoch)).collect()
     }
 }
@@ -320,7 +337,7 @@ impl SimWorker {
 fn outcome(kind: Kind, small: bool) -> Outcome {
     let failed = |retry, reason| Outcome::Failed { retry, reason: Reason::Borrowed(reason) };
     match kind {
-        Kind::Flaky | Kind::Poison => failed(Retry::Anywhere, "FLAKY"),
+        Kind::Flaky | Kind::Poison | Kind::Deadly => failed(Retry::Anywhere, "FLAKY"),
         Kind::Broken => failed(Retry::Never, "BROKEN"),
         Kind::Large if small => failed(Retry::Elsewhere, "TOO_LARGE"),
         _ => Outcome::Succeeded,

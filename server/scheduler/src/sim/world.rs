@@ -1,6 +1,6 @@
 //! Simulated time, its events, and the verdict at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Summary;
 use super::client::Client;
@@ -9,8 +9,8 @@ use super::random::Random;
 use super::server::Server;
 use super::store::{Row, Store};
 use super::worker::{FromWorker, SimWorker, ToWorker};
-use crate::event::{End, reasons};
-use crate::types::{JobId, Time, WorkerId};
+use crate::event::{CheckEnd, End, reasons};
+use crate::types::{JobId, NewCheck, Time, WorkerId};
 
 pub(super) struct World {
     pub(super) random: Random,
@@ -28,25 +28,66 @@ pub(super) struct World {
     /// When each attempt was first assigned.
     pub(super) begun: BTreeMap<(JobId, u64), Time>,
     pub(super) clients: Vec<Client>,
+    /// Every check so far.
+    pub(super) checks: BTreeMap<JobId, SimCheck>,
+    /// Workers that were quarantined, by the server process that did it.
+    pub(super) quarantined: BTreeSet<(u64, WorkerId)>,
     /// Whether assignments are sent once for each transaction.
     pub(super) batched: bool,
     pub(super) summary: Summary,
 }
 
+/// A check of a job's result.
+#[derive(Clone, Debug)]
+pub(super) struct SimCheck {
+    pub(super) spec: NewCheck,
+    pub(super) kind: Kind,
+    pub(super) end: Option<CheckEnd>,
+}
+
 /// A scheduled event.
 #[derive(Clone, Debug)]
 pub(super) enum Happening {
-    ClientSends { request: usize },
-    Submit { request: usize },
-    Acknowledged { request: usize, job: JobId },
-    Cancel { request: usize },
-    WorkerTurn { worker: WorkerId },
-    NewWorker { slot: u64 },
-    ToServer { worker: WorkerId, life: u64, message: FromWorker },
-    ToWorker { worker: WorkerId, life: u64, message: ToWorker },
+    ClientSends {
+        request: usize,
+    },
+    Submit {
+        request: usize,
+    },
+    Acknowledged {
+        request: usize,
+        job: JobId,
+    },
+    Cancel {
+        request: usize,
+    },
+    WorkerTurn {
+        worker: WorkerId,
+    },
+    NewWorker {
+        slot: u64,
+    },
+    /// The operator restarts a quarantined worker.
+    Restart {
+        worker: WorkerId,
+    },
+    ToServer {
+        worker: WorkerId,
+        life: u64,
+        message: FromWorker,
+    },
+    ToWorker {
+        worker: WorkerId,
+        life: u64,
+        message: ToWorker,
+    },
     ServerStarts,
-    Tick { life: u64 },
-    Transaction { life: u64 },
+    Tick {
+        life: u64,
+    },
+    Transaction {
+        life: u64,
+    },
     Fault,
 }
 
@@ -70,6 +111,8 @@ impl World {
             workers: BTreeMap::new(),
             begun: BTreeMap::new(),
             clients,
+            checks: BTreeMap::new(),
+            quarantined: BTreeSet::new(),
             batched,
             summary: Summary::default(),
         }
@@ -118,6 +161,7 @@ impl World {
             Happening::Cancel { request } => self.server_gets_cancel(request),
             Happening::WorkerTurn { worker } => self.worker_turn(worker),
             Happening::NewWorker { slot } => self.new_worker(slot, false),
+            Happening::Restart { worker } => self.worker_restarts(worker),
             Happening::ToServer { worker, life, message } => self.server_hears(worker, life, message),
             Happening::ToWorker { worker, life, message } => self.worker_hears(worker, life, message),
             Happening::ServerStarts => self.server_starts(),
