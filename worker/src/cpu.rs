@@ -120,6 +120,8 @@ impl Device for CpuDevice {
             units,
             tile: TILE_MAX,
             width_max: units * PART_MAX,
+            // Only the instruction set changes bits, in the last places.
+            result_class: format!("cpu {} {}", std::env::consts::ARCH, Level::detect().name()),
             capabilities: Capabilities::default(),
             curve: self.pool.curve(),
         }

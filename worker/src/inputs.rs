@@ -1,6 +1,6 @@
 //! Inputs of a job: decoded and checked early, and written to the device when a row begins.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use cloakwork_circuit::Input;
 use cloakwork_device::{Arena, Device, DeviceError, Words};
@@ -16,6 +16,34 @@ use cloakwork_tfhe::{
 pub(crate) trait Rows: Send {
     /// Expands a range of ciphertexts and writes them to slots.
     fn write(&self, range: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError>;
+}
+
+/// Some rows of an input, as if they were all.
+pub(crate) struct Picked {
+    /// The whole input.
+    pub(crate) list: Box<dyn Rows>,
+    /// Numbers of the rows, in increasing order.
+    pub(crate) rows: Arc<[usize]>,
+    /// Ciphertexts of a row.
+    pub(crate) blocks: usize,
+}
+
+impl Rows for Picked {
+    fn write(&self, range: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
+        if self.blocks == 0 {
+            return Ok(());
+        }
+        // The engine writes whole rows. Rows that follow one another go in one call.
+        let picked = &self.rows[range.start / self.blocks..range.end / self.blocks];
+        let mut slots = slots;
+        for run in picked.chunk_by(|row, next| row + 1 == *next) {
+            let (now, rest) = slots.split_at(run.len() * self.blocks);
+            let first = run[0] * self.blocks;
+            self.list.write(first..first + now.len(), device, arena, now)?;
+            slots = rest;
+        }
+        Ok(())
+    }
 }
 
 /// Why an input is refused.

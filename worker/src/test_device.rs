@@ -177,6 +177,7 @@ impl Device for TestDevice {
             units: 1,
             tile: WAVE_WIDTH,
             width_max: WAVE_WIDTH,
+            result_class: String::new(),
             capabilities: Capabilities { uses_companions: true, leaves_host_free: self.leaves_host_free },
             curve: self.curve.clone(),
         }

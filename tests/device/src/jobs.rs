@@ -105,6 +105,24 @@ impl Client {
         self.content(program, sources, 1)
     }
 
+    /// A job on inputs of several blocks in each row. Each input gives the messages of all rows.
+    pub fn wide_job(&mut self, program: &Bytes, inputs: &[Vec<u64>], rows: u64) -> v1::JobContent {
+        let degree = CiphertextInfo::fresh(self.keys.set).degree;
+        let mut sources = Vec::with_capacity(inputs.len());
+        for messages in inputs {
+            let list = self.keys.encrypt::<u64>(messages);
+            sources.push(v1::assigned_input::Source::Inline(self.envelope(list, degree)));
+        }
+        self.content(program, sources, rows)
+    }
+
+    /// The ciphertexts of the single output of a job that succeeded.
+    pub fn ciphertexts(&self, end: &End) -> CiphertextList<LweList<u64>> {
+        let bytes = end.result.clone().expect("a result");
+        let expected = Expected { set: Some(self.keys.set), key_id: Some(self.keys.client.key_id()) };
+        decode(&bytes[..], &expected).expect("an envelope").object
+    }
+
     /// Messages of the single output of a job that succeeded.
     pub fn answer(&self, end: &End) -> Vec<u64> {
         let mut answers = self.answers(end);
@@ -138,6 +156,7 @@ impl Client {
             rows,
             priority: 0,
             companion: self.companion.clone(),
+            ..Default::default()
         }
     }
 

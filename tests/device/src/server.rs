@@ -53,6 +53,8 @@ pub struct End {
     pub result: Result<Bytes, v1::CommitFailure>,
     /// Digests of the outputs.
     pub digests: Vec<v1::Digest>,
+    /// The form in which the program was computed.
+    pub lowering: v1::Lowering,
 }
 
 impl Default for FakeServer {
@@ -293,6 +295,7 @@ impl service::WorkerService for FakeServer {
             return Err(Status::unavailable("not now"));
         }
         let accepted = state.wanted.iter().any(|(lease, _)| Some(lease) == header.lease.as_ref());
+        let lowering = header.lowering();
         let job = header.lease.expect("a lease").job_id;
         if accepted {
             state.wanted.retain(|(lease, _)| lease.job_id != job);
@@ -300,7 +303,8 @@ impl service::WorkerService for FakeServer {
                 Outcome::Outputs(outputs) => (Ok(data.into()), outputs.digests),
                 Outcome::Failure(failure) => (Err(failure), Vec::new()),
             };
-            let twice = state.ended.insert(job, End { latency: header.latency.expect("a record"), result, digests });
+            let latency = header.latency.expect("a record");
+            let twice = state.ended.insert(job, End { latency, result, digests, lowering });
             assert!(twice.is_none(), "one result for a job");
         }
         drop(state);

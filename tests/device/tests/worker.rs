@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use cloakwork_proto::v1::{CompanionKey, JobContent, LatencyRecord};
+use cloakwork_circuit::wire;
+use cloakwork_proto::v1::{CompanionKey, JobContent, LatencyRecord, Lowering};
 use cloakwork_tests_device::{flaky::Flaky, jobs::Client, server::FakeServer};
 use cloakwork_worker::{CancellationToken, CpuDevice, Options, WorkerError, run, run_on};
+use prost::Message as _;
 use tokio::task::JoinHandle;
 
 const TOY: &str = "TOY_MESSAGE_2_CARRY_2";
@@ -309,4 +311,99 @@ async fn a_worker_whose_wave_engine_panics_exits_and_reports_no_result() {
     for job in &lost {
         assert!(server.ended(job).is_none(), "a failure costs a job one of its attempts");
     }
+}
+
+/// A program that adds two integers of 64 bits, which are 32 blocks each.
+fn addition() -> Bytes {
+    let input = |name: &str| wire::program::Input {
+        name: name.to_owned(),
+        r#type: wire::Type::Uint.into(),
+        bits: 64,
+        ..Default::default()
+    };
+    let add = wire::operation::Kind::Add.into();
+    let message = wire::Program {
+        parameter_set: TOY.to_owned(),
+        inputs: vec![input("x"), input("y")],
+        operations: vec![wire::Operation { kind: add, arguments: vec![0, 1], ..Default::default() }],
+        outputs: vec![2],
+        ..Default::default()
+    };
+    message.encode_to_vec().into()
+}
+
+/// The server compares bits. Threads, other jobs in the waves and the choice of rows must change
+/// none, and the form of the program is therefore part of a check.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_computed_a_second_time_have_the_same_bits() {
+    const ROWS: u64 = 40;
+    const BLOCKS: usize = 32;
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let (program, chain) = (addition(), client.chain(&[add(1), add(5)]));
+    let messages = |factor: u64| (0..ROWS * BLOCKS as u64).map(|block| block * factor % 4).collect();
+    let job = client.wide_job(&program, &[messages(1), messages(3)], ROWS);
+    let first = start(&server, Options { threads: 1, ..options() });
+    let whole = server.ends(&server.assign([job.clone()])).await.remove(0);
+    first.stop().await.expect("an end");
+    assert_eq!(whole.lowering, Lowering::Work, "many rows fill the waves");
+
+    let other = start(&server, Options { threads: 3, ..options() });
+    let check_rows = vec![0, 3, 4, 5, 17, ROWS - 1];
+    let check = |lowering: Lowering| JobContent {
+        check_rows: check_rows.clone(),
+        lowering: lowering.into(),
+        priority: i32::from(i8::MIN),
+        ..job.clone()
+    };
+    let mut jobs = vec![check(Lowering::Work), check(Lowering::Depth)];
+    jobs.extend((0..20).map(|message| client.job(&chain, &[message % 4], true)));
+    jobs.push(JobContent { lowering: Lowering::Work.into(), ..job.clone() });
+    let ends = server.ends(&server.assign(jobs)).await;
+    other.stop().await.expect("an end");
+
+    let (expected, [same, deep]) = (client.ciphertexts(&whole), [0, 1].map(|end| client.ciphertexts(&ends[end])));
+    assert_eq!(client.ciphertexts(&ends[22]), expected, "all rows again");
+    assert_eq!([ends[0].lowering, ends[1].lowering], [Lowering::Work, Lowering::Depth]);
+    let mut other_bits = false;
+    for (index, row) in check_rows.iter().enumerate() {
+        for block in 0..BLOCKS {
+            let (place, original) = (index * BLOCKS + block, *row as usize * BLOCKS + block);
+            assert_eq!(same.list().get(place), expected.list().get(original), "row {row}, block {block}");
+            assert_eq!(same.info()[place], expected.info()[original], "row {row}, block {block}");
+            other_bits |= deep.list().get(place) != expected.list().get(original);
+        }
+    }
+    assert_eq!(same.list().len(), check_rows.len() * BLOCKS);
+    assert_eq!(client.keys.decrypt(deep.list()), client.keys.decrypt(same.list()));
+    assert!(other_bits, "another form has other bits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_to_check_must_be_among_the_rows_and_in_order() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&[add(1)]);
+    let job = client.job(&program, &[0, 1, 2], true);
+    let rows = [vec![3], vec![1, 1], vec![2, 0], vec![u64::MAX]];
+    let names = server.assign(rows.map(|check_rows| JobContent { check_rows, ..job.clone() }));
+    let worker = start(&server, options());
+    for end in server.ends(&names).await {
+        assert_eq!(end.result.expect_err("a failure").reason, "PROGRAM_INVALID");
+    }
+    worker.stop().await.expect("an end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_on_processors_of_one_kind_are_of_one_class() {
+    let mut classes = Vec::new();
+    for threads in [1, 3] {
+        let server = FakeServer::default();
+        let worker = start(&server, Options { threads, ..options() });
+        let report = server.until("a report", FakeServer::last_report).await;
+        worker.stop().await.expect("an end");
+        classes.push(report.result_class);
+    }
+    assert_eq!(classes[0], classes[1]);
+    assert!(classes[0].contains(env!("CARGO_PKG_VERSION")) && classes[0].len() <= 64, "{}", classes[0]);
 }

@@ -130,6 +130,7 @@ impl Bench {
             leases: leases.collect(),
             resident: Vec::new(),
             draining: false,
+            class: String::new(),
         };
         self.feed(Event::Reported { worker, report });
     }

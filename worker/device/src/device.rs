@@ -98,6 +98,10 @@ pub struct DeviceInfo {
     pub tile: usize,
     /// Width beyond which a wave brings no further gain.
     pub width_max: usize,
+    /// Class of the devices of this kind whose results have the same bits, for equal versions of
+    /// the software. Empty if the bits depend on more than that, such as timing. Width and
+    /// composition of waves, number of threads and order of keys must then change no bit.
+    pub result_class: String,
     /// Properties that set the device apart from others.
     pub capabilities: Capabilities,
     /// Measured times of waves so far.

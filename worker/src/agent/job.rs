@@ -4,7 +4,7 @@ mod blocks;
 mod fetch;
 mod vectors;
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use cloakwork_params::{AnySet, KeyId};
@@ -66,6 +66,11 @@ trait Job: Sized {
         stopwatch: &mut Stopwatch,
     ) -> Result<(Self::Outputs, OwnedSemaphorePermit), JobFailure>;
 
+    /// The form in which the job computes its program.
+    fn lowering(&self) -> v1::Lowering {
+        v1::Lowering::Unspecified
+    }
+
     /// Encodes the results.
     async fn encode(&self, outputs: Self::Outputs) -> Result<Vec<DigestedOutput>, JobFailure>;
 }
@@ -81,8 +86,13 @@ struct Fetched<J: Job> {
 /// An encoded output with its digest.
 type DigestedOutput = (Bytes, v1::Digest);
 
-/// The outputs of a job, and their memory reservation.
-type Computed = (Vec<DigestedOutput>, OwnedSemaphorePermit);
+/// The outputs of a job, and the form in which they were computed.
+struct Computed {
+    outputs: Vec<DigestedOutput>,
+    lowering: v1::Lowering,
+    /// Memory reservation of the outputs.
+    memory: OwnedSemaphorePermit,
+}
 
 /// Inputs and outputs up to this number of bytes are decoded and encoded inline rather than on a
 /// blocking thread.
@@ -108,8 +118,10 @@ impl Agent {
         held.status.enter(LeaseStage::Committing);
         self.changed.notify_one();
         // The job keeps its memory reservation until its outputs are committed.
+        let mut form = v1::Lowering::Unspecified;
         let (outcome, outputs, _memory, stage) = match result {
-            Ok((outputs, memory)) => {
+            Ok(Computed { outputs, lowering, memory }) => {
+                form = lowering;
                 let digests = outputs.iter().map(|(_, digest)| digest.clone()).collect();
                 let outputs = outputs.into_iter().map(|(bytes, _)| bytes).collect();
                 (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Some(memory), Stage::Store)
@@ -139,6 +151,7 @@ impl Agent {
             lease: Some(held.lease.clone()),
             latency: Some(latency),
             outcome: Some(outcome),
+            lowering: form.into(),
         };
         self.commit(held, header, outputs).await;
     }
@@ -180,7 +193,7 @@ impl Agent {
         let fetched = Fetched { keys, inputs, memory, deadline };
         let (outputs, memory) = job.run(self, held, fetched, stopwatch).await.map_err(at(Stage::WaveWait))?;
         let outputs = job.encode(outputs).await.map_err(at(Stage::Store))?;
-        Ok((outputs, memory))
+        Ok(Computed { outputs, lowering: job.lowering(), memory })
     }
 
     /// Reads all inputs of a job, one after the other.
@@ -216,6 +229,18 @@ impl Agent {
 fn key_id(content: &v1::JobContent) -> Result<KeyId, JobFailure> {
     let key_id = content.key_id.as_ref().try_into().map(KeyId);
     key_id.map_err(|_| invalid(format!("a key id of {} bytes: it has 16", content.key_id.len())))
+}
+
+/// The rows that a check computes, in increasing order. `None` for all rows.
+fn picked_rows(content: &v1::JobContent) -> Result<Option<Arc<[usize]>>, JobFailure> {
+    let picked = &content.check_rows;
+    let rise = picked.windows(2).all(|pair| pair[0] < pair[1]);
+    if !rise || picked.last().is_some_and(|last| *last >= content.rows) {
+        return Err(invalid(format!("the rows to check are not among the {} rows, in order", content.rows)));
+    }
+    let rows: Result<Arc<[usize]>, _> = picked.iter().map(|row| usize::try_from(*row)).collect();
+    let rows = rows.map_err(|_| invalid("a row to check is out of range".to_owned()))?;
+    Ok((!rows.is_empty()).then_some(rows))
 }
 
 fn invalid(message: String) -> JobFailure {

@@ -62,6 +62,7 @@ impl Agent {
             draining,
             waves: waves.collect(),
             parameter_sets: self.sets(&info, hung),
+            result_class: result_class(&info),
         }
     }
 
@@ -86,6 +87,15 @@ impl Agent {
             v1::LeaseReport { lease: Some(held.lease.clone()), stage, progress, rows_done }
         };
         held.values().map(report).collect()
+    }
+}
+
+/// Class of the workers whose results have the same bits. Another version may lower programs in
+/// another way.
+fn result_class(info: &DeviceInfo) -> String {
+    match info.result_class.as_str() {
+        "" => String::new(),
+        class => format!("{} {class}", env!("CARGO_PKG_VERSION")),
     }
 }
 
@@ -117,6 +127,7 @@ mod tests {
             units: 2,
             tile: 16,
             width_max: 128,
+            result_class: String::new(),
             capabilities: Capabilities::default(),
             curve: Vec::new(),
         };

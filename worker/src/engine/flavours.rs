@@ -74,6 +74,7 @@ mod tests {
             units: 1,
             tile: 1,
             width_max: 64,
+            result_class: String::new(),
             capabilities: Capabilities::default(),
             curve: Vec::new(),
         };

@@ -113,6 +113,7 @@ mod tests {
             units: 2,
             tile: 16,
             width_max: 128,
+            result_class: String::new(),
             capabilities: Capabilities::default(),
             curve: Vec::new(),
         };

@@ -10,14 +10,14 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
     super::{Agent, Held, crowd::Place},
-    DigestedOutput, FetchState, Fetched, Job, bytes_of, digested, invalid, key_id, on_thread,
+    DigestedOutput, FetchState, Fetched, Job, bytes_of, digested, invalid, key_id, on_thread, picked_rows,
 };
 use crate::{
     blob::BlobReader,
     engine::{EngineJob, Plan},
     failure::JobFailure,
     group::GroupId,
-    inputs::{self, Rows},
+    inputs::{self, Picked, Rows},
     key_cache::{KeyLease, KeyRequest},
     latency::Stopwatch,
     outputs::OutputList,
@@ -32,6 +32,12 @@ pub(super) struct BlockJob {
     set: &'static ParameterSet,
     takes: Arc<[Input]>,
     plan: Arc<Plan>,
+    goal: Goal,
+    /// Number of rows of the inputs.
+    input_rows: u64,
+    /// The rows to compute, if these are not all.
+    picked: Option<Arc<[usize]>>,
+    /// Number of rows to compute.
     rows: usize,
     request: KeyRequest,
     /// Request for the key of the set's companion, where the set has a companion.
@@ -89,9 +95,15 @@ impl Job for BlockJob {
     }
 
     async fn read(&self, index: usize, bytes: Bytes) -> Result<Result<Box<dyn Rows>, String>, JobFailure> {
-        let (set, key_id, rows) = (self.set, self.key_id, self.rows as u64);
-        let (spec, size) = (self.takes[index].clone(), bytes.len());
-        let read = move || inputs::read(&bytes, set, key_id, rows, &spec);
+        let (set, key_id, rows) = (self.set, self.key_id, self.input_rows);
+        let (spec, size, picked) = (self.takes[index].clone(), bytes.len(), self.picked.clone());
+        let read = move || {
+            let list = inputs::read(&bytes, set, key_id, rows, &spec)?;
+            Ok::<_, inputs::InputError>(match picked {
+                Some(rows) => Box::new(Picked { list, rows, blocks: spec.row.blocks() }),
+                None => list,
+            })
+        };
         Ok(on_thread(size, read).await?.map_err(|problem| problem.to_string()))
     }
 
@@ -128,6 +140,13 @@ impl Job for BlockJob {
         Ok((finished.outputs, memory))
     }
 
+    fn lowering(&self) -> v1::Lowering {
+        match self.goal {
+            Goal::Work => v1::Lowering::Work,
+            Goal::Depth => v1::Lowering::Depth,
+        }
+    }
+
     async fn encode(&self, lists: Vec<OutputList>) -> Result<Vec<DigestedOutput>, JobFailure> {
         let (plan, key_id) = (self.plan.clone(), self.key_id);
         let size = usize::try_from(self.output_bytes()).unwrap_or(usize::MAX);
@@ -149,11 +168,18 @@ impl BlockJob {
         content: v1::JobContent,
     ) -> Result<Self, JobFailure> {
         let key_id = key_id(&content)?;
-        let rows = u32::try_from(content.rows).map_err(|_| invalid(format!("{} rows: too many", content.rows)))?;
+        let all = u32::try_from(content.rows).map_err(|_| invalid(format!("{} rows: too many", content.rows)))?;
+        let (picked, asked) = (picked_rows(&content)?, content.lowering());
+        let rows = picked.as_ref().map_or(all as usize, |picked| picked.len());
         let group = GroupId { group: content.group, key_id, set: set.id };
         // Other jobs under the same key fill waves as well as further rows of this job would.
-        let (mut place, all) = agent.crowd.join(group.clone(), rows.into());
-        let lowered = agent.programs.get(&content.program, Goal::of_rows(all, agent.lanes)).await?;
+        let (mut place, in_crowd) = agent.crowd.join(group.clone(), rows as u64);
+        let goal = match asked {
+            v1::Lowering::Unspecified => Goal::of_rows(in_crowd, agent.lanes),
+            v1::Lowering::Work => Goal::Work,
+            v1::Lowering::Depth => Goal::Depth,
+        };
+        let lowered = agent.programs.get(&content.program, goal).await?;
         let Lowered { set: written_for, inputs: takes, plan, .. } = lowered;
         if written_for.id != set.id {
             let problem = format!("the program is for {}, the job for {}", written_for.name, set.name);
@@ -168,8 +194,22 @@ impl BlockJob {
         let blobs = agent.blobs(held);
         let companion = content.companion.and_then(|key| companion(set, key_id, key, &blobs));
         let request = KeyRequest { group, set, parts: content.key_parts, blobs };
-        let (rows, sources, priority) = (rows as usize, content.inputs, content.priority);
-        Ok(Self { key_id, _place: place, set, takes, plan, rows, request, companion, sources, priority })
+        let (input_rows, sources, priority) = (content.rows, content.inputs, content.priority);
+        Ok(Self {
+            key_id,
+            _place: place,
+            set,
+            takes,
+            plan,
+            goal,
+            input_rows,
+            picked,
+            rows,
+            request,
+            companion,
+            sources,
+            priority,
+        })
     }
 
     /// Bytes of all outputs.

@@ -151,6 +151,10 @@ async fn outline(vectors: &Vectors, set: &CkksSet, content: &v1::JobContent) -> 
     if expected != got {
         return Err(JobFailure::lasting("INPUT_INVALID", format!("{got} inputs: the program takes {expected}")));
     }
+    // The only row is checked whole.
+    if !content.check_rows.is_empty() {
+        return Err(invalid("a job on vectors has no rows to choose from".to_owned()));
+    }
     if content.rows != 1 {
         let problem = format!("{} rows: a job on vectors has one", content.rows);
         return Err(JobFailure::lasting("INPUT_INVALID", problem));
