@@ -69,6 +69,7 @@ pub struct Backend {
     limits: Arc<Limits>,
     telemetry: Arc<Telemetry>,
     allow_weak_sets: bool,
+    verify_percent: u64,
     sweeping: Tasks,
     dispatching: Tasks,
     /// The worker inside this process, once it has been started.
@@ -118,6 +119,7 @@ impl Backend {
             limits,
             telemetry,
             allow_weak_sets,
+            verify_percent: config.verify_percent,
             sweeping,
             dispatching,
             embedded: None,
@@ -141,8 +143,12 @@ impl Backend {
         let quota = Quota::new(store(), limits().tenant_inline_bytes);
         let transfers = Transfers::new(telemetry.clone());
         let blobs = Blobs { keystore: keystore(), limits: limits(), transfers: transfers.clone() };
-        let capabilities =
-            Capabilities { dispatcher: dispatcher(), limits: limits(), allow_weak_sets: *allow_weak_sets };
+        let capabilities = Capabilities {
+            dispatcher: dispatcher(),
+            limits: limits(),
+            allow_weak_sets: *allow_weak_sets,
+            verify_percent: self.verify_percent,
+        };
         let ciphertexts = Ciphertexts {
             keystore: keystore(),
             dispatcher: dispatcher(),
@@ -207,6 +213,7 @@ impl Backend {
                 limits: limits.clone(),
                 transfers: transfers.clone(),
                 memory: OutputMemory::new(limits.inline_bytes),
+                verify_percent: self.verify_percent,
             },
             failures: Failures::new(keystore, telemetry.clone()),
             limits: limits.clone(),

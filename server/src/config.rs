@@ -26,6 +26,8 @@ pub struct Config {
     /// Accept keys and jobs of parameter sets below the project's security and failure
     /// requirements.
     pub allow_weak_sets: bool,
+    /// Percentage of rows that are computed a second time on another worker.
+    pub verify_percent: u64,
     /// Addresses and transport security.
     pub listen: Listen,
     /// Location of stored data.
@@ -110,6 +112,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             allow_weak_sets: false,
+            verify_percent: 0,
             listen: Listen {
                 address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7270)),
                 admin_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7271)),

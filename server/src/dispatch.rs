@@ -9,6 +9,7 @@
 //! result of a job do not wait for its transactions (`settle.rs`).
 
 mod actor;
+mod checks;
 mod command;
 mod decided;
 mod effects;
@@ -41,6 +42,7 @@ use crate::{
     store::Store,
 };
 
+pub use checks::{CheckedRows, Sample};
 use command::{Command, Submitted};
 pub use command::{Failure, Outcome, WavePoint, WorkerReport};
 pub use lease_calls::{Announced, LeaseCalls, LeaseRead, Turn};

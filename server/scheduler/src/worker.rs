@@ -50,7 +50,7 @@ pub(crate) struct Worker {
     pub(crate) long: BTreeMap<TenantId, usize>,
     /// Number of held jobs of each group.
     pub(crate) groups: BTreeMap<Group, usize>,
-    /// The checks that the worker holds, with the epoch of each. They take no room from jobs.
+    /// The checks that the worker holds, with the epoch of each. Checks take no room from jobs.
     pub(crate) checks: BTreeMap<JobId, u64>,
     /// Cost of these checks.
     pub(crate) checks_cost: u64,

@@ -8,13 +8,14 @@ use super::{BlobStore, Config, Problem};
 
 /// Returns the errors of settings whose values are valid individually but not in combination.
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
-    let Config { listen, storage, auth, limits, log, .. } = config;
+    let Config { verify_percent, listen, storage, auth, limits, log, .. } = config;
     let mut problems = limits.contradictions();
     let mut unless = |fine: bool, text: &str| {
         if !fine {
             problems.push(text.to_owned());
         }
     };
+    unless(*verify_percent <= 100, &format!("verify_percent must be from 0 to 100, not {verify_percent}"));
     unless(
         !auth.anonymous || listen.address.ip().is_loopback(),
         &format!(

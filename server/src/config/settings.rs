@@ -92,6 +92,8 @@ sections! {
     "" "" {
         allow_weak_sets:
             "Accept keys and jobs of parameter sets with less than 128 bits of security or a failure probability above 2^-128. For tests and comparisons only.";
+        verify_percent:
+            "Percentage of rows, 0 to 100, that a second worker computes again. Workers whose results differ from those of others are quarantined. Only workers with the same kind of device, instruction set and version can be compared: see docs/security.md.";
     }
     "listen" "Addresses and transport security." {
         listen.address:

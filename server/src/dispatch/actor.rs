@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     Parts, PoolView, Watched,
+    checks::{CHECKS_MAX, Checks, QUARANTINED_MAX},
     command::{Command, WorkerReport},
     decided::{Answer, Decided},
     effects::HandedIn,
@@ -66,6 +67,8 @@ pub(super) struct Actor {
     pub(super) requests: HashMap<(Arc<str>, [u8; 16]), JobId>,
     pub(super) tenants: HashMap<Arc<str>, cloakwork_scheduler::TenantId>,
     pub(super) workers: Workers,
+    /// Rows that are computed a second time.
+    pub(super) checks: Checks,
     /// Bytes of the work that is kept in memory.
     pub(super) work_bytes: Arc<FairShare<Arc<str>>>,
     /// Reads of work that is not in memory.
@@ -115,6 +118,7 @@ impl Actor {
             jobs: Jobs::new(),
             requests: HashMap::new(),
             tenants: HashMap::new(),
+            checks: Checks::default(),
             work_bytes: FairShare::new(WORK_BYTES_MAX, TENANT_WORK_BYTES_MAX),
             loads,
             draining: false,
@@ -242,7 +246,8 @@ impl Actor {
             }
             Command::Leased { worker, job, epoch, reply } => {
                 let leased = self.workers.wished(worker).map(|wish| wish.get(&(job, epoch)).cloned());
-                let _ = reply.send(leased.ok_or_else(|| WORKER_UNKNOWN.error("the worker has no assignment yet")));
+                let leased = leased.ok_or_else(|| WORKER_UNKNOWN.error("the worker has no assignment yet"));
+                let _ = reply.send(self.checks.admit(worker).and(leased));
             }
             Command::Commit { outcome, share, reply } => self.commit(HandedIn { outcome, share }, reply),
             Command::Drain => self.draining = true,
@@ -279,6 +284,9 @@ impl Actor {
 
     fn commit(&mut self, handed_in: HandedIn, reply: oneshot::Sender<Result<bool, ApiError>>) {
         let outcome = &handed_in.outcome;
+        if let Err(refusal) = self.checks.admit(outcome.worker) {
+            return drop(reply.send(Err(refusal)));
+        }
         let event = Event::Committed {
             worker: outcome.worker,
             job: outcome.job,
@@ -340,9 +348,15 @@ impl Actor {
         if self.is_void() {
             return;
         }
-        let mut effects: Vec<Effect> = Vec::new();
-        self.scheduler.feed(self.uptime.micros(), event, &mut effects);
-        effects.into_iter().for_each(|effect| self.effect(effect));
+        let mut next = Some(event);
+        while let Some(event) = next {
+            let mut effects: Vec<Effect> = Vec::new();
+            self.scheduler.feed(self.uptime.micros(), event, &mut effects);
+            effects.into_iter().for_each(|effect| self.effect(effect));
+            // Effects may lead to events about checks. These come after all effects, which the
+            // store must get in their order.
+            next = self.checks.next_event();
+        }
     }
 
     /// Looks at the timers once the commands that wait now are handled: a late tick must not expire
@@ -410,6 +424,7 @@ impl Actor {
         let mut before = std::mem::take(&mut self.jobs);
         self.requests.clear();
         self.loads.forget_all();
+        self.drop_checks();
         self.scheduler = Scheduler::new(config(&self.parts.limits));
         let mut kept = BTreeSet::new();
         for job in stored {
@@ -434,6 +449,9 @@ impl Actor {
         let known: Vec<Arc<WorkerReport>> = self.workers.latest().cloned().collect();
         let dead = if restarted { self.embedded_before().await? } else { Vec::new() };
         self.step(Event::Recovered { dead });
+        for event in self.checks.quarantines() {
+            self.step(event);
+        }
         for report in known {
             let worker = report.worker;
             self.reported(&report);
@@ -488,6 +506,8 @@ pub(super) fn config(limits: &Limits) -> Config {
         workers_max: usize::try_from(limits.workers).unwrap_or(usize::MAX),
         quantum_cost: QUANTUM_COST,
         overtaking_cost_max: 16 * QUANTUM_COST,
+        checks_max: CHECKS_MAX as usize,
+        quarantined_max: QUARANTINED_MAX,
         ..Config::default()
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     Watched,
+    checks::Sample,
     live::{Leased, Wish},
     submit::Admitted,
 };
@@ -132,6 +133,10 @@ pub struct Outcome {
     pub result: Result<Vec<Content>, Failure>,
     /// Counts the bytes of the outputs in memory, until the outcome is in the store.
     pub memory: Option<Share<WorkerId>>,
+    /// The rows that are checked. For the outcome of a check, their digests alone.
+    pub sample: Option<Sample>,
+    /// The form in which the worker has computed a program on blocks.
+    pub lowering: v1::Lowering,
     /// The stages that the worker measured.
     pub latency: v1::LatencyRecord,
     /// When the outcome began to arrive.

@@ -82,6 +82,7 @@ impl Actor {
             }
             Effect::Accept { .. } => self.verdict = Some(true),
             Effect::Refuse { .. } => self.verdict = Some(false),
+            Effect::CheckEnded { check, end } => self.check_ended(check, end),
             Effect::Finished { job, end } => self.finished(job, end),
         }
     }
@@ -107,7 +108,9 @@ impl Actor {
         self.loads.forget(job, live.epoch);
         let handed_in = self.outcome.take_if(|handed_in| handed_in.outcome.job == job);
         let (mut outputs, mut error, mut worker, mut shares) = (Vec::new(), None, None, None);
+        let mut sampled = None;
         if let Some(HandedIn { outcome, share }) = handed_in {
+            sampled = outcome.sample.map(|sample| (outcome.worker, sample, outcome.lowering));
             shares = Some(Shares { _memory: outcome.memory, _write: share });
             (live.timeline.returned, live.timeline.stored) = (Some(outcome.returned), Some(outcome.stored));
             worker = Some(outcome.latency);
@@ -138,6 +141,9 @@ impl Actor {
         let ending = Ending { job, end, worker, handed_over, shares };
         self.decided.writes.push(Write::Ended(ending.write()));
         self.decided.endings.push(ending);
+        if let Some((worker, sample, lowering)) = sampled.filter(|_| state == JobState::Succeeded) {
+            self.begin_check(job, worker, sample, lowering);
+        }
     }
 
     /// Whether anyone relies on the server for this end. A caller that waits for the result and
@@ -174,6 +180,9 @@ impl Actor {
     /// Returns the lease of a job that was just assigned to a worker. If the job's work is not in
     /// memory, this begins to read the work, and returns `None`.
     pub(super) fn lease(&mut self, worker: WorkerId, job: JobId, epoch: u64) -> Option<Arc<Leased>> {
+        if let Some(leased) = self.checks.lease(job, epoch) {
+            return Some(leased);
+        }
         let live = self.jobs.get_mut(&job)?;
         let work = match &live.work {
             Some(kept) => kept.work.clone(),
@@ -192,7 +201,16 @@ impl Actor {
         live.publish(|view| (view.state, view.stage, view.attempts) = (JobState::Running, None, attempts));
         let left = live.meta.deadline_micros.saturating_sub(self.parts.clock.unix_micros()).max(0).unsigned_abs();
         let deadline = since + Duration::from_micros(left);
-        Some(Arc::new(Leased { meta: live.meta.clone(), epoch, work, since, deadline, calls: Arc::default() }))
+        Some(Arc::new(Leased {
+            meta: live.meta.clone(),
+            epoch,
+            work,
+            since,
+            deadline,
+            calls: Arc::default(),
+            check: None,
+            is_reproducible: self.workers.is_reproducible(worker),
+        }))
     }
 }
 

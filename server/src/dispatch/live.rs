@@ -10,7 +10,7 @@ use cloakwork_scheduler::JobId;
 use cloakwork_share::{FairShare, Share};
 use tokio::sync::watch;
 
-use super::{lease_calls::LeaseCalls, submit::Admitted};
+use super::{checks::CheckedRows, lease_calls::LeaseCalls, submit::Admitted};
 use crate::{
     digest,
     jobs::{Content, JobMeta, JobView, Timeline, group_bytes},
@@ -69,6 +69,11 @@ pub struct Leased {
     pub deadline: Instant,
     /// The calls that the worker makes under the lease.
     pub calls: Arc<LeaseCalls>,
+    /// The rows to compute a second time, if this is a check. Its outputs are compared and
+    /// dropped.
+    pub check: Option<CheckedRows>,
+    /// Whether the worker's results are reproducible, so that rows of them can be checked.
+    pub is_reproducible: bool,
 }
 
 /// Every lease that a worker is to hold, or `None` before the first decision.
@@ -163,6 +168,8 @@ impl Leased {
             rows: meta.rows,
             priority: i32::from(meta.priority),
             companion: self.companion(),
+            check_rows: self.check.as_ref().map_or_else(Vec::new, |check| check.rows.to_vec()),
+            lowering: self.check.as_ref().map_or(v1::Lowering::Unspecified, |check| check.lowering).into(),
         }
     }
 
@@ -175,6 +182,12 @@ impl Leased {
             group: group_bytes(&meta.tenant, meta.key_id, AnySet::Tfhe(companion)),
             key_parts: self.work.companion_parts.iter().map(digest::to_proto).collect(),
         })
+    }
+
+    /// Number of rows of the outputs.
+    pub fn output_rows(&self) -> u64 {
+        let checked = self.check.as_ref().map(|check| check.rows.len() as u64);
+        checked.filter(|rows| *rows > 0).unwrap_or(self.meta.rows)
     }
 
     /// Whether the worker may read this blob for the job.

@@ -2,7 +2,7 @@
 //! in proportion to the workers' reports, and its size is limited, whatever the workers report.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -29,6 +29,8 @@ pub struct PoolView {
     pub resident_keys: u64,
     /// Bytes that the resident keys take.
     pub resident_bytes: u64,
+    /// Whether each worker has another worker whose results have the same bits.
+    pub verifiable: bool,
 }
 
 /// Maximum number of points of the time curve of one pool and set. Workers round widths to powers
@@ -47,30 +49,35 @@ const HOLDERS_MAX: usize = 64;
 
 /// Makes the view from the latest reports of the attached workers.
 pub(super) fn view<'r>(reports: impl Iterator<Item = &'r WorkerReport>) -> Vec<PoolView> {
-    let mut pools: BTreeMap<&str, Pool> = BTreeMap::new();
+    let mut classes: HashMap<&str, usize> = HashMap::new();
+    let mut pools: BTreeMap<&str, Pool<'_>> = BTreeMap::new();
     let mut holders: HashMap<&Bytes, usize> = HashMap::new();
     for report in reports {
         pools.entry(&report.report.pool).or_default().add(report, &mut holders);
+        *classes.entry(&report.report.class).or_default() += 1;
     }
     let curves: usize = pools.values().map(|pool| pool.curves.len()).sum();
     let points = (VIEW_POINTS_MAX / curves.max(1)).clamp(CURVE_POINTS_MIN, POINTS_MAX);
-    pools.into_iter().map(|(kind, pool)| pool.view(kind, points)).collect()
+    pools.into_iter().map(|(kind, pool)| pool.view(kind, points, &classes)).collect()
 }
 
 /// Workers of one kind.
 #[derive(Default)]
-struct Pool {
+struct Pool<'r> {
     workers: usize,
+    /// Classes of the workers' results.
+    classes: BTreeSet<&'r str>,
     curves: BTreeMap<SetId, Curve>,
     resident: Vec<(Bytes, Arc<str>)>,
     resident_keys: u64,
     resident_bytes: u64,
 }
 
-impl Pool {
-    fn add<'r>(&mut self, report: &'r WorkerReport, holders: &mut HashMap<&'r Bytes, usize>) {
+impl<'r> Pool<'r> {
+    fn add(&mut self, report: &'r WorkerReport, holders: &mut HashMap<&'r Bytes, usize>) {
         let WorkerReport { name, waves, resident, resident_bytes, .. } = report;
         self.workers += 1;
+        self.classes.insert(&report.report.class);
         for WavePoint { set, width, micros } in waves {
             self.curves.entry(set.id).or_insert_with(|| Curve::new(set)).add(*width, *micros);
         }
@@ -86,7 +93,10 @@ impl Pool {
         self.resident_bytes = self.resident_bytes.saturating_add(*resident_bytes);
     }
 
-    fn view(self, kind: &str, points: usize) -> PoolView {
+    /// The view of the pool. `classes` counts the workers of each class in all pools.
+    fn view(self, kind: &str, points: usize, classes: &HashMap<&str, usize>) -> PoolView {
+        let has_second = |class: &&str| !class.is_empty() && classes.get(class).is_some_and(|workers| *workers > 1);
+        let verifiable = self.classes.iter().all(has_second);
         PoolView {
             kind: kind.to_owned(),
             workers: self.workers,
@@ -94,6 +104,7 @@ impl Pool {
             resident: self.resident,
             resident_keys: self.resident_keys,
             resident_bytes: self.resident_bytes,
+            verifiable,
         }
     }
 }

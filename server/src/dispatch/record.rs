@@ -23,7 +23,7 @@ pub(super) fn requeued(metrics: &Metrics, why: Why) {
         Why::WorkerCrashed => "connection",
         Why::LeaseExpired => "lease",
         Why::NoProgress => "progress",
-        Why::Failed | Why::NotStarted | Why::WorkerLeft => return,
+        Why::Failed | Why::NotStarted | Why::WorkerLeft | Why::Quarantined => return,
     };
     metrics.leases_expired.add(1, [clock]);
 }
@@ -70,7 +70,8 @@ pub(super) fn observe(metrics: &Metrics, stats: &Stats, now: u64, pools: &[PoolV
     metrics.oldest_queued.set(oldest / 1_000_000, []);
     let all: usize = stats.pools.values().map(|pool| pool.workers).sum();
     let draining: usize = stats.pools.values().map(|pool| pool.draining).sum();
-    metrics.workers.set((all - draining) as u64, ["ready"]);
+    metrics.workers.set(all.saturating_sub(draining + stats.quarantined) as u64, ["ready"]);
+    metrics.workers.set(stats.quarantined as u64, ["quarantined"]);
     metrics.workers.set(draining as u64, ["draining"]);
     metrics.keys_resident.set(pools.iter().map(|pool| pool.resident_keys).sum(), []);
     // Workers may report any number.
@@ -295,6 +296,7 @@ mod tests {
             resident: Vec::new(),
             resident_keys: 1,
             resident_bytes: u64::MAX,
+            verifiable: false,
         };
         observe(&telemetry.metrics, &Stats::default(), 0, &[pool("cpu"), pool("gpu")]);
         let scraped = telemetry.scrape().unwrap();

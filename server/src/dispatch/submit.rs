@@ -150,7 +150,7 @@ impl Actor {
     }
 
     /// The scheduler's number of a tenant.
-    fn tenant(&mut self, tenant: &Arc<str>) -> TenantId {
+    pub(super) fn tenant(&mut self, tenant: &Arc<str>) -> TenantId {
         let next = TenantId(self.tenants.len() as u64);
         *self.tenants.entry(tenant.clone()).or_insert(next)
     }

@@ -1,5 +1,6 @@
 //! Tests of a dispatcher with a real store and a clock that the tests move.
 
+mod checks;
 mod decisions;
 mod store;
 mod workers;
@@ -9,7 +10,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, Keystore, Reservation, TenantId};
 use cloakwork_params::{AnySet, ckks::CKKS_SETS};
-use cloakwork_proto::v1::{JobState, LatencyRecord};
+use cloakwork_proto::v1::{self, JobState, LatencyRecord};
 use cloakwork_scheduler::{Event, JobId, LeaseReport, Report, Stage, WorkerId};
 use cloakwork_share::Share;
 use cloakwork_storage::{Asker, Database, Reader, Rows};
@@ -165,6 +166,8 @@ impl Fixture {
             epoch: 1,
             result: Ok(vec![Content::inline(Bytes::from_static(b"output"))]),
             memory,
+            sample: None,
+            lowering: v1::Lowering::Unspecified,
             latency: LatencyRecord::default(),
             returned: now,
             stored: now,
@@ -293,6 +296,7 @@ fn report_of(worker: WorkerId, numbers: &[u8]) -> Arc<WorkerReport> {
             leases: numbers.iter().map(lease).collect(),
             resident: Vec::new(),
             draining: false,
+            class: String::new(),
         },
         waves: Vec::new(),
         resident: Vec::new(),

@@ -125,6 +125,18 @@ impl Workers {
         leases.map(|lease| (lease.job, lease.epoch)).collect()
     }
 
+    /// The class of a worker's results, and its name.
+    pub(super) fn class_and_name(&self, worker: WorkerId) -> (String, Arc<str>) {
+        let latest = self.links.get(&worker).map(|link| &link.latest);
+        latest
+            .map_or_else(|| (String::new(), "gone".into()), |latest| (latest.report.class.clone(), latest.name.clone()))
+    }
+
+    /// Whether a worker's results are reproducible.
+    pub(super) fn is_reproducible(&self, worker: WorkerId) -> bool {
+        self.links.get(&worker).is_some_and(|link| !link.latest.report.class.is_empty())
+    }
+
     /// The latest report of each worker.
     pub(super) fn latest(&self) -> impl Iterator<Item = &Arc<WorkerReport>> {
         self.links.values().map(|link| &link.latest)

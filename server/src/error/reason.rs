@@ -125,6 +125,7 @@ reasons! {
     STALE_LEASE Aborted "Drop the job; another worker has its lease now"
     WORKER_UNKNOWN Unavailable "Attach first, and try again when the first assignment has arrived"
     WORKER_REFUSED ResourceExhausted "Attach fewer workers, or raise limits.workers"
+    WORKER_QUARANTINED FailedPrecondition "Examine the worker's machine, then restart the worker"
 
     // Errors of the server itself.
     INTERNAL Internal "Try again; if the error persists, report the message to the operator"

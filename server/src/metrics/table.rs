@@ -95,7 +95,7 @@ metrics! {
     download_bytes: Counter [] "download_bytes_total" "bytes" "Bytes sent to tenants and workers in downloads";
 
     // Workers.
-    workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining)";
+    workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining, quarantined)";
     worker_disconnects: Counter ["reason"] "worker_disconnects_total" "workers"
         "Workers that disconnected, by reason (left, lost, refused)";
     leases_expired: Counter ["clock"] "leases_expired_total" "leases"
@@ -103,6 +103,15 @@ metrics! {
     false_alarms: Counter [] "worker_false_alarms_total" "results"
         "Reports of a damaged key part whose stored bytes are intact. The worker that reported it is at fault";
     stale_results: Counter [] "stale_results_total" "results" "Results that arrived after their lease was lost, and were discarded";
+
+    // Second computations of rows.
+    rows_verified: Counter [] "verified_rows_total" "rows" "Rows that another worker computed a second time, with the same bits";
+    rows_unverified: Counter ["reason"] "unverified_rows_total" "rows"
+        "Rows that were chosen for a second computation and not compared, by reason (no_worker, not_reproducible, crowded, failed, lost, late)";
+    verify_mismatches: Counter [] "verify_mismatches_total" "results"
+        "Results of which a second worker computed rows with other bits. One of the two workers is wrong";
+    workers_quarantined: Counter [] "workers_quarantined_total" "workers"
+        "Workers that were quarantined, because their results were found wrong";
 
     // The server itself.
     grpc_calls: Counter ["method", "code"] "grpc_calls_total" "calls" "Ended calls, by method and gRPC status code";

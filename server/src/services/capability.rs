@@ -26,6 +26,8 @@ pub struct Capabilities {
     pub limits: Arc<Limits>,
     /// Whether weak parameter sets are served.
     pub allow_weak_sets: bool,
+    /// Percentage of rows that are computed a second time.
+    pub verify_percent: u64,
 }
 
 #[tonic::async_trait]
@@ -41,6 +43,7 @@ impl CapabilityService for Capabilities {
             unit: limit.unit.to_owned(),
             meaning: limit.meaning.to_owned(),
         });
+        let pools = self.dispatcher.pools();
         let sets = AnySet::all().filter(|set| check_computes(*set, self.allow_weak_sets).is_ok());
         Ok(Response::new(GetCapabilitiesResponse {
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -48,7 +51,7 @@ impl CapabilityService for Capabilities {
             limits: limits.collect(),
             parameter_sets: sets.map(describe).collect(),
             operations: operations().map(|kind| kind.as_str_name().to_owned()).collect(),
-            pools: self.dispatcher.pools().iter().map(|view| pool(view, self.allow_weak_sets)).collect(),
+            pools: pools.iter().map(|view| pool(view, self.allow_weak_sets, self.verify_percent)).collect(),
         }))
     }
 }
@@ -100,14 +103,20 @@ fn describe_tfhe(set: &ParameterSet) -> Described {
 
 /// Describes a pool. Its waves are limited to sets that jobs may use here, because devices also
 /// measure toy sets.
-fn pool(pool: &PoolView, allow_weak_sets: bool) -> Pool {
+fn pool(pool: &PoolView, allow_weak_sets: bool, verify_percent: u64) -> Pool {
     let offered = |name: &str| AnySet::by_name(name).is_some_and(|set| check_computes(set, allow_weak_sets).is_ok());
     let waves = pool.waves.iter().filter(|wave| offered(&wave.parameter_set)).map(|wave| PreferredWave {
         parameter_set: wave.parameter_set.clone(),
         width: wave.width,
         micros: wave.micros,
     });
-    Pool { kind: pool.kind.clone(), workers: u32::try_from(pool.workers).unwrap_or(u32::MAX), waves: waves.collect() }
+    Pool {
+        kind: pool.kind.clone(),
+        workers: u32::try_from(pool.workers).unwrap_or(u32::MAX),
+        waves: waves.collect(),
+        verify_percent: u32::try_from(verify_percent).unwrap_or(u32::MAX),
+        verifiable: pool.verifiable,
+    }
 }
 
 #[cfg(test)]
@@ -129,9 +138,10 @@ mod tests {
             resident: Vec::new(),
             resident_keys: 0,
             resident_bytes: 0,
+            verifiable: true,
         };
         let shown = |allow_weak| {
-            let waves = pool(&view, allow_weak).waves;
+            let waves = pool(&view, allow_weak, 5).waves;
             waves.into_iter().map(|wave| wave.parameter_set).collect::<Vec<_>>()
         };
         assert_eq!(shown(false), [good.name]);

@@ -10,6 +10,7 @@ mod lease;
 mod outputs;
 mod reads;
 mod report;
+mod sample;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 

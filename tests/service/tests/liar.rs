@@ -19,15 +19,15 @@ struct Liar {
     reports: tokio::sync::mpsc::Sender<v1::AttachRequest>,
 }
 
-type WorkerStub = WorkerServiceClient<tonic::service::interceptor::InterceptedService<Channel, Authorize>>;
+pub(crate) type WorkerStub = WorkerServiceClient<tonic::service::interceptor::InterceptedService<Channel, Authorize>>;
 
-async fn worker_stub(server: &Server) -> WorkerStub {
+pub(crate) async fn worker_stub(server: &Server) -> WorkerStub {
     WorkerServiceClient::with_interceptor(channel(server).await, Authorize(server.token("workers", "worker")))
 }
 
 /// Adds a token to each call.
 #[derive(Clone)]
-struct Authorize(String);
+pub(crate) struct Authorize(String);
 
 impl tonic::service::Interceptor for Authorize {
     fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {
@@ -99,6 +99,7 @@ impl Liar {
             lease: Some(lease.clone()),
             latency: Some(latency),
             outcome: Some(v1::commit_header::Outcome::Failure(failure)),
+            ..Default::default()
         };
         let message = v1::CommitResultRequest { part: Some(v1::commit_result_request::Part::Header(header)) };
         let answer = self.stub.commit_result(tokio_stream::iter([message])).await.expect("an answer");

@@ -23,3 +23,4 @@ mod tls;
 mod typed;
 mod uploads;
 mod vectors;
+mod verify;

@@ -200,7 +200,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes all checks off a worker. They wait for another worker, or for another time.
+    /// Takes all checks off a worker. These checks wait for another worker, or for another time.
     pub(super) fn withdraw_checks(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         worker.checks_cost = 0;

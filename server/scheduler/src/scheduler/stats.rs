@@ -39,7 +39,7 @@ pub struct Stats {
 pub struct PoolStats {
     /// Attached workers.
     pub workers: usize,
-    /// Attached workers that want no new jobs.
+    /// Attached workers that want no new jobs, apart from quarantined workers.
     pub draining: usize,
     /// Attached workers that try suspects, or are reserved for suspects.
     pub exclusive: usize,
@@ -96,7 +96,7 @@ impl Scheduler {
         for worker in self.workers.values() {
             let pool = pools.entry(worker.pool.clone()).or_default();
             pool.workers += 1;
-            pool.draining += usize::from(worker.draining);
+            pool.draining += usize::from(worker.draining && !worker.quarantined);
             pool.exclusive += usize::from(worker.mode != Mode::Shared);
             pool.jobs += worker.holds.len();
             pool.held_cost += u128::from(worker.held_cost);

@@ -161,8 +161,8 @@ impl World {
             }
             FromWorker::Gone { crashed, poison } => {
                 if crashed {
-                    // A culprit that has just ended takes no blame, although the store does not know
-                    // of the end yet.
+                    // A culprit that has just ended takes no blame, although the store does not
+                    // know of the end yet.
                     let ended = |(id, _): &(JobId, u64)| {
                         let mut batch = self.server.iter().flat_map(|server| &server.batch);
                         batch.any(|change| matches!(&change.effect, Effect::Finished { job, .. } if job == id))

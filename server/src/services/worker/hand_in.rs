@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     digest,
-    dispatch::{Failure, Leased, Outcome, Turn},
+    dispatch::{Failure, Leased, Outcome, Sample, Turn},
     error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, OVERLOADED, STALE_LEASE},
     jobs::Content,
     services::intake::Arrived,
@@ -35,6 +35,7 @@ const ANNOUNCED_OUTPUTS_MAX: usize = 1024;
 struct Header {
     lease: LeaseName,
     latency: v1::LatencyRecord,
+    lowering: v1::Lowering,
     outcome: Announcement,
 }
 
@@ -49,6 +50,8 @@ struct Checked {
     result: Result<Vec<Content>, Failure>,
     /// Counts the bytes in `result`.
     memory: Option<Share<WorkerId>>,
+    /// The rows that are checked.
+    sample: Option<Sample>,
 }
 
 /// The reason why an outcome was not taken.
@@ -81,7 +84,7 @@ impl Workers {
         let Some(Part::Header(header)) = self.first_message(&mut parts).await?.and_then(|message| message.part) else {
             return Err(FIELD_MISSING.error("expected a header first").into());
         };
-        let Header { lease, latency, outcome } = Header::read(header)?;
+        let Header { lease, latency, lowering, outcome } = Header::read(header)?;
         let leased = lease.leased(&self.dispatcher).await?;
         let replaced = leased.calls.begin_hand_in();
         let checked = async {
@@ -99,13 +102,15 @@ impl Workers {
             self.outputs.release(&leased).await?;
         }
         // The turn ends after the decision. A newer call then learns whether the lease still lasts.
-        let (_turn, Checked { result, memory }) = checked?;
+        let (_turn, Checked { result, memory, sample }) = checked?;
         let outcome = Outcome {
             worker: lease.worker,
             job: leased.meta.id,
             epoch: leased.epoch,
             result,
             memory,
+            sample,
+            lowering,
             latency,
             returned,
             stored: Instant::now(),
@@ -139,21 +144,27 @@ impl Workers {
         arrived: Arrived,
     ) -> Result<Checked, Refusal> {
         match outcome {
+            Announcement::Outputs(digests) if leased.check.is_some() => {
+                let sample = self.outputs.receive_check(leased, &digests, turn, parts, arrived).await?;
+                Ok(Checked { result: Ok(Vec::new()), memory: None, sample: Some(sample) })
+            }
             Announcement::Outputs(digests) => {
                 match self.outputs.receive(lease.worker, leased, &digests, turn, parts, arrived).await {
-                    Ok(Received { contents, memory }) => Ok(Checked { result: Ok(contents), memory: Some(memory) }),
+                    Ok(Received { contents, memory, sample }) => {
+                        Ok(Checked { result: Ok(contents), memory: Some(memory), sample })
+                    }
                     // The quota would refuse every retry as well, and the job would delay other
                     // jobs meanwhile.
                     Err(status) => {
                         let failure = failures::no_room(&status).ok_or(Refusal::Failed(status))?;
-                        Ok(Checked { result: Err(failure), memory: None })
+                        Ok(Checked { result: Err(failure), memory: None, sample: None })
                     }
                 }
             }
             Announcement::Failure(claim) => {
                 let still_leased = async { lease.leased(&self.dispatcher).await.map(drop) };
                 let failure = self.failures.judge(claim, lease.worker, leased, still_leased).await?;
-                Ok(Checked { result: Err(failure), memory: None })
+                Ok(Checked { result: Err(failure), memory: None, sample: None })
             }
         }
     }
@@ -161,6 +172,7 @@ impl Workers {
 
 impl Header {
     fn read(header: v1::CommitHeader) -> Result<Self, ApiError> {
+        let lowering = header.lowering();
         let outcome = match &header.outcome {
             Some(commit_header::Outcome::Outputs(outputs)) => {
                 let got = outputs.digests.len();
@@ -174,7 +186,7 @@ impl Header {
             None => return Err(FIELD_MISSING.error("the header has no outcome")),
         };
         let lease = LeaseName::parse(&header.worker_id, header.lease.as_ref())?;
-        Ok(Self { lease, latency: report::record(header.latency.unwrap_or_default()), outcome })
+        Ok(Self { lease, latency: report::record(header.latency.unwrap_or_default()), lowering, outcome })
     }
 }
 

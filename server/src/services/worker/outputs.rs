@@ -10,16 +10,21 @@ use cloakwork_params::{
     Layout, ObjectKind,
     ckks::layout::{self, CiphertextShape},
     envelope::{DIMENSIONS, HEADER_BYTES, TRAILER_BYTES},
+    layout::INFO_BYTES,
 };
 use cloakwork_proto::v1::{self, CommitResultRequest};
 use cloakwork_scheduler::WorkerId;
 use cloakwork_share::{FairShare, Share};
 use tonic::{Status, Streaming};
 
-use super::{incoming::Incoming, lease::RETRY_DELAY};
+use super::{
+    incoming::Incoming,
+    lease::RETRY_DELAY,
+    sample::{self, RowHasher, Section},
+};
 use crate::{
     database,
-    dispatch::{Announced, Leased},
+    dispatch::{Announced, Leased, Sample},
     error::{ApiError, DIGEST_MISMATCH, INVALID_ARGUMENT, OVERLOADED},
     jobs::{Content, JobMeta, id},
     limits::Limits,
@@ -48,6 +53,8 @@ pub struct Outputs {
     pub transfers: Transfers,
     /// Bytes of outputs in memory.
     pub memory: OutputMemory,
+    /// Percentage of rows that are computed a second time.
+    pub verify_percent: u64,
 }
 
 /// The memory for small outputs, from their arrival until they are stored. Workers have equal
@@ -59,6 +66,8 @@ pub struct OutputMemory(pub(super) Arc<FairShare<WorkerId>>);
 pub(super) struct Received {
     pub(super) contents: Vec<Content>,
     pub(super) memory: Share<WorkerId>,
+    /// The rows that are computed a second time, if any.
+    pub(super) sample: Option<Sample>,
 }
 
 /// Maximum number of results whose small outputs are in memory, of all workers and of each worker,
@@ -93,11 +102,14 @@ impl Outputs {
             return Err(INVALID_ARGUMENT.error(message).into());
         }
         for (digest, expected) in digests.iter().zip(&expected) {
-            expected.check_size(&leased.meta, digest.size_bytes)?;
+            expected.check_size(leased, digest.size_bytes)?;
         }
         if !announced.is_first(digests) {
             return Err(INVALID_ARGUMENT.error("the worker has announced other outputs under this lease").into());
         }
+        // Drawn now, because the worker has announced its outputs, and cannot change them any more.
+        let rows = sample::draw(leased.meta.rows, self.verify_percent)?;
+        let mut hashes = Vec::new();
         let memory = self.memory.0.take(&worker, inline_bytes(digests, self.limits.inline_bytes)).await;
         let size_bytes = digests.iter().map(|digest| digest.size_bytes).fold(0, u64::saturating_add);
         let idle = Duration::from_millis(self.limits.request_idle_ms);
@@ -109,18 +121,74 @@ impl Outputs {
         for (digest, expected) in digests.iter().zip(&expected) {
             let small = digest.size_bytes <= inline_left
                 && self.quota.take_if_any(&leased.meta.tenant, digest.size_bytes).await?;
+            let mut hasher = match rows.is_empty() || !leased.is_reproducible {
+                true => None,
+                false => Some(RowHasher::new(expected.sections(leased).unwrap_or_default(), &rows)),
+            };
             let bytes = if small {
                 inline_left -= digest.size_bytes;
-                Some(self.small(leased, digest, expected, &mut data).await?)
+                let bytes = self.small(leased, digest, expected, &mut data).await?;
+                hasher.iter_mut().for_each(|hasher| hasher.feed(&bytes));
+                Some(bytes)
             } else {
-                self.large(worker, leased, digest, expected, &mut data).await?;
+                self.large(worker, leased, digest, expected, &mut data, hasher.as_mut()).await?;
                 None
             };
+            if let Some(hasher) = hasher {
+                hashes.push(hasher.finish(digest)?);
+            }
             contents.push(Content { digest: digest.blake3, size_bytes: digest.size_bytes, bytes });
         }
         match data.next().await? {
             Some(_) => Err(INVALID_ARGUMENT.error("bytes follow the last output").into()),
-            None => Ok(Received { contents, memory }),
+            None => {
+                let digests = leased.is_reproducible.then_some(hashes);
+                let sample = (!rows.is_empty()).then_some(Sample { rows, digests });
+                Ok(Received { contents, memory, sample })
+            }
+        }
+    }
+
+    /// Receives the outputs of a check. Nothing of them is kept apart from the digests of their
+    /// rows.
+    pub(super) async fn receive_check(
+        &self,
+        leased: &Leased,
+        digests: &[Digest],
+        announced: &mut Announced,
+        parts: &mut Streaming<CommitResultRequest>,
+        arrived: Arrived,
+    ) -> Result<Sample, Status> {
+        let program = self.compiler.of_job(&leased.meta.tenant, &leased.work.program).await?;
+        let expected = expected(&program);
+        if digests.len() != expected.len() {
+            let message = format!("{} outputs: the program has {}", digests.len(), expected.len());
+            return Err(INVALID_ARGUMENT.error(message).into());
+        }
+        for (digest, expected) in digests.iter().zip(&expected) {
+            expected.check_size(leased, digest.size_bytes)?;
+        }
+        if !announced.is_first(digests) {
+            return Err(INVALID_ARGUMENT.error("the worker has announced other outputs under this lease").into());
+        }
+        let size_bytes = digests.iter().map(|digest| digest.size_bytes).fold(0, u64::saturating_add);
+        let idle = Duration::from_millis(self.limits.request_idle_ms);
+        let mut data = Incoming::new(parts, arrived, idle, size_bytes);
+        let rows: Vec<u64> = (0..leased.output_rows()).collect();
+        let mut hashes = Vec::with_capacity(digests.len());
+        for (digest, expected) in digests.iter().zip(&expected) {
+            let mut hasher = RowHasher::new(expected.sections(leased).unwrap_or_default(), &rows);
+            let mut left = digest.size_bytes;
+            while left > 0 {
+                let bytes = data.take(left).await?;
+                left -= bytes.len() as u64;
+                hasher.feed(&bytes);
+            }
+            hashes.push(hasher.finish(digest)?);
+        }
+        match data.next().await? {
+            Some(_) => Err(INVALID_ARGUMENT.error("bytes follow the last output").into()),
+            None => Ok(Sample { rows: Vec::new(), digests: Some(hashes) }),
         }
     }
 
@@ -151,12 +219,15 @@ impl Outputs {
         digest: &Digest,
         expected: &Expected,
         data: &mut ResultData<'_>,
+        mut hasher: Option<&mut RowHasher<'_>>,
     ) -> Result<(), Status> {
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
         let mut left = digest.size_bytes;
         let Some((mut skip, mut writer)) = self.open(worker, &tenant, digest).await? else {
             while left > 0 {
-                left -= data.take(left).await?.len() as u64;
+                let bytes = data.take(left).await?;
+                left -= bytes.len() as u64;
+                hasher.iter_mut().for_each(|hasher| hasher.feed(&bytes));
             }
             return Ok(self.keep(&tenant, leased, digest, expected).await?);
         };
@@ -166,6 +237,7 @@ impl Outputs {
         while left > 0 {
             let mut bytes = data.take(left).await?;
             left -= bytes.len() as u64;
+            hasher.iter_mut().for_each(|hasher| hasher.feed(&bytes));
             let known = bytes.split_to(usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len()));
             skip -= known.len() as u64;
             if !bytes.is_empty() {
@@ -224,6 +296,9 @@ impl Outputs {
     /// Releases the outputs of a refused commit. The outputs stay if the job is still live, or has
     /// succeeded, because its outputs may be the same blobs.
     pub(super) async fn release(&self, leased: &Leased) -> Result<(), ApiError> {
+        if leased.check.is_some() {
+            return Ok(());
+        }
         let JobMeta { tenant, id: job, .. } = &*leased.meta;
         let view = self.store.job(tenant, *job, false).await.map_err(database::failed)?;
         let unwanted = view.is_none_or(|view| view.end.is_some() && view.state != v1::JobState::Succeeded);
@@ -279,8 +354,8 @@ enum Expected {
 
 impl Expected {
     /// Checks the announced size of an output, which follows from the job.
-    fn check_size(&self, meta: &JobMeta, got_bytes: u64) -> Result<(), ApiError> {
-        let payload_bytes = self.payload_bytes(meta);
+    fn check_size(&self, leased: &Leased, got_bytes: u64) -> Result<(), ApiError> {
+        let payload_bytes = self.payload_bytes(leased);
         let size_bytes = payload_bytes.map(|payload| payload.saturating_add((HEADER_BYTES + TRAILER_BYTES) as u64));
         match size_bytes {
             Some(size_bytes) if size_bytes == got_bytes => Ok(()),
@@ -292,11 +367,12 @@ impl Expected {
     }
 
     /// Bytes of the output's payload; `None` if the job's set has no such object.
-    fn payload_bytes(&self, meta: &JobMeta) -> Option<u64> {
+    fn payload_bytes(&self, leased: &Leased) -> Option<u64> {
+        let meta = &*leased.meta;
         match self {
             Self::Blocks { of_row } => {
                 let mut dimensions = [0; DIMENSIONS];
-                dimensions[0] = u32::try_from(meta.rows.checked_mul(*of_row)?).ok()?;
+                dimensions[0] = u32::try_from(leased.output_rows().checked_mul(*of_row)?).ok()?;
                 Some(Layout::of(ObjectKind::LweList, meta.set.tfhe()?, &dimensions).ok()?.payload_len)
             }
             Self::Vector(vector) => {
@@ -306,6 +382,22 @@ impl Expected {
                 let dimensions = shape.to_dimensions(set).ok()?;
                 layout::payload_len(ObjectKind::CkksCiphertext, set, &dimensions).ok()
             }
+        }
+    }
+
+    /// Where the rows are in the output: the bookkeeping entries of its ciphertexts, then their
+    /// words. A vector is one row.
+    fn sections(&self, leased: &Leased) -> Option<Vec<Section>> {
+        let (payload, header) = (self.payload_bytes(leased)?, HEADER_BYTES as u64);
+        match self {
+            Self::Blocks { of_row } => {
+                let count = leased.output_rows().checked_mul(*of_row)?;
+                let words = payload.checked_div(count)?.checked_sub(INFO_BYTES)?;
+                let entries = Section { start: header, row_bytes: of_row * INFO_BYTES };
+                let start = header + count * INFO_BYTES;
+                Some(vec![entries, Section { start, row_bytes: of_row.checked_mul(words)? }])
+            }
+            Self::Vector(_) => Some(vec![Section { start: header, row_bytes: payload }]),
         }
     }
 

@@ -49,6 +49,7 @@ pub(super) fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> 
             leases: leases.collect::<Result<_, ApiError>>()?,
             resident: resident.collect(),
             draining: message.draining,
+            class: label(&message.result_class, "result_class")?,
         },
         resident: keys().map(|key| group(&key.group)).collect::<BTreeSet<_>>().into_iter().collect(),
         resident_bytes: message.resident_keys.iter().map(|key| key.bytes).fold(0, u64::saturating_add),

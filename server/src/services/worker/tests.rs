@@ -118,6 +118,7 @@ impl Fixture {
             limits: limits.clone(),
             transfers: transfers.clone(),
             memory: OutputMemory::new(limits.inline_bytes),
+            verify_percent: 0,
         };
         let report = WorkerReport {
             worker: WORKER,
@@ -129,6 +130,7 @@ impl Fixture {
                 leases: Vec::new(),
                 resident: Vec::new(),
                 draining: false,
+                class: "class".to_owned(),
             },
             waves: Vec::new(),
             resident: Vec::new(),
@@ -230,6 +232,7 @@ fn header(leased: &Leased, outcome: Outcome) -> CommitResultRequest {
         lease: Some(leased.lease()),
         latency: None,
         outcome: Some(outcome),
+        lowering: v1::Lowering::Work.into(),
     };
     CommitResultRequest { part: Some(Part::Header(header)) }
 }
@@ -300,6 +303,33 @@ async fn a_lease_has_one_result() {
     assert!(status.message().contains("other outputs under this lease"), "{status}");
     let repeated = vec![result(&leased, &[proto_digest(&first)]), data(&first)];
     assert!(fixture.hand_in(repeated).await.unwrap());
+}
+
+/// The server takes no bytes that it has already. A worker whose rows are checked could otherwise
+/// announce one result, and send the rows of another.
+#[tokio::test]
+async fn a_result_whose_rows_are_checked_has_the_bytes_that_were_announced() {
+    let mut fixture = Fixture::new(without_inline_outputs()).await;
+    let [stored, begun, other] = [list(1), list(2), list(3)];
+    let first = fixture.lease(1, &[], &[]).await;
+    assert!(fixture.hand_in(vec![result(&first, &[proto_digest(&stored)]), data(&stored)]).await.unwrap());
+    fixture.workers.outputs.verify_percent = 100;
+    let second = fixture.lease(2, &[], &[]).await;
+    let false_bytes = vec![result(&second, &[proto_digest(&stored)]), data(&other)];
+    let status = fixture.hand_in(false_bytes).await.expect_err("bytes of another result");
+    assert_eq!(reason(&status), "DIGEST_MISMATCH", "{status}");
+    let third = fixture.lease(3, &[], &[]).await;
+    let half = begun.len() / 2;
+    let broken = vec![result(&third, &[proto_digest(&begun)]), data(&begun.slice(..half))];
+    fixture.hand_in(broken).await.expect_err("a broken call");
+    let mixed = vec![result(&third, &[proto_digest(&begun)]), data(&other.slice(..half)), data(&begun.slice(half..))];
+    let status = fixture.hand_in(mixed).await.expect_err("a beginning of another result");
+    assert_eq!(reason(&status), "DIGEST_MISMATCH", "{status}");
+    let right = vec![result(&third, &[proto_digest(&begun)]), data(&begun)];
+    assert!(fixture.hand_in(right).await.unwrap());
+    let scraped = fixture.workers.telemetry.scrape().unwrap();
+    let line = format!("cloakwork_unverified_rows_total{{reason=\"no_worker\"}} {ROWS}");
+    assert!(scraped.contains(&line), "{scraped}");
 }
 
 #[tokio::test]

@@ -1,0 +1,316 @@
+//! Rows of accepted results that another worker computes a second time.
+
+use super::*;
+use crate::error::WORKER_QUARANTINED;
+
+const FIRST: WorkerId = WORKER;
+const SECOND: WorkerId = WorkerId(2);
+const THIRD: WorkerId = WorkerId(3);
+const CLASS: &str = "class";
+
+/// A dispatcher with workers of one class, and the leases of each.
+struct Service {
+    fixture: Fixture,
+    wishes: Vec<(WorkerId, watch::Receiver<Wish>, u64)>,
+}
+
+fn report_of_class(worker: WorkerId, class: &str) -> Arc<WorkerReport> {
+    let like = report(worker);
+    let report = Report { class: class.to_owned(), ..like.report.clone() };
+    let name = format!("worker {}", worker.0).into();
+    Arc::new(WorkerReport { worker, name, report, waves: Vec::new(), resident: Vec::new(), resident_bytes: 0 })
+}
+
+/// The first two rows, as a worker has computed them.
+fn sample(digest: u8) -> Sample {
+    Sample { rows: vec![0, 1], digests: Some(vec![[digest; 32]]) }
+}
+
+impl Service {
+    async fn new(workers: &[WorkerId]) -> Self {
+        let mut service = Self { fixture: Fixture::new().await, wishes: Vec::new() };
+        for worker in workers {
+            service.attach(*worker, CLASS).await;
+        }
+        service
+    }
+
+    async fn attach(&mut self, worker: WorkerId, class: &str) {
+        let (wishes, stream) = self.fixture.dispatcher.attach(report_of_class(worker, class)).await.unwrap();
+        self.wishes.push((worker, wishes, stream));
+    }
+
+    async fn detach(&mut self, worker: WorkerId) {
+        let (_, _, stream) = self.wishes.iter().find(|(id, ..)| *id == worker).expect("attached");
+        let like = report_of_class(worker, CLASS);
+        let report = Report { draining: true, ..like.report.clone() };
+        let last = WorkerReport {
+            worker,
+            name: like.name.clone(),
+            report,
+            waves: Vec::new(),
+            resident: Vec::new(),
+            resident_bytes: 0,
+        };
+        self.fixture.dispatcher.report(*stream, Arc::new(last)).await.unwrap();
+        self.fixture.dispatcher.detach(worker, *stream).await.unwrap();
+        self.wishes.retain(|(id, ..)| *id != worker);
+    }
+
+    /// Waits for a lease that `fits`.
+    async fn lease(&mut self, worker: WorkerId, fits: impl Fn(&Leased) -> bool) -> Arc<Leased> {
+        let (_, wishes, _) = self.wishes.iter_mut().find(|(id, ..)| *id == worker).expect("attached");
+        let found = |wish: &Wish| wish.iter().flat_map(|leases| leases.values()).find(|leased| fits(leased)).cloned();
+        let wish =
+            timeout(STEP_TIMEOUT, wishes.wait_for(|wish| found(wish).is_some())).await.expect("a lease").unwrap();
+        found(&wish).expect("a lease")
+    }
+
+    async fn check_of(&mut self, worker: WorkerId) -> Arc<Leased> {
+        self.lease(worker, |leased| leased.check.is_some()).await
+    }
+
+    async fn holds_check(&mut self, worker: WorkerId) -> bool {
+        self.fixture.settles().await;
+        let (_, wishes, _) = self.wishes.iter().find(|(id, ..)| *id == worker).expect("attached");
+        let wish = wishes.borrow().clone();
+        wish.iter().flat_map(|leases| leases.values()).any(|leased| leased.check.is_some())
+    }
+
+    async fn hand_in(
+        &self,
+        worker: WorkerId,
+        leased: &Leased,
+        result: Result<Vec<Content>, Failure>,
+        sample: Option<Sample>,
+    ) -> Result<bool, ApiError> {
+        let now = std::time::Instant::now();
+        let outcome = Outcome {
+            worker,
+            job: leased.meta.id,
+            epoch: leased.epoch,
+            result,
+            memory: None,
+            sample,
+            lowering: v1::Lowering::Depth,
+            latency: LatencyRecord::default(),
+            returned: now,
+            stored: now,
+        };
+        self.fixture.dispatcher.commit(TENANT, outcome).await
+    }
+
+    /// Has a worker succeed with a job whose sample it is.
+    async fn first_result(&mut self, number: u8, sample: Sample) -> WorkerId {
+        self.fixture.submit(number, true).await.unwrap().unwrap();
+        let worker = self.holder(number).await;
+        let leased = self.lease(worker, |leased| leased.meta.id == JobId(number.into())).await;
+        let outputs = Ok(vec![Content::inline(Bytes::from_static(b"output"))]);
+        assert!(self.hand_in(worker, &leased, outputs, Some(sample)).await.unwrap());
+        worker
+    }
+
+    /// The worker that holds a job.
+    async fn holder(&mut self, number: u8) -> WorkerId {
+        self.fixture.settles().await;
+        let holds = |wish: &Wish| wish.iter().flat_map(|leases| leases.keys()).any(|(id, _)| id.0 == number.into());
+        let holder = self.wishes.iter().find(|(_, wishes, _)| holds(&wishes.borrow()));
+        holder.map(|(worker, ..)| *worker).expect("a holder")
+    }
+
+    async fn answer(&mut self, worker: WorkerId, digest: u8) {
+        let leased = self.check_of(worker).await;
+        let sample = Sample { rows: Vec::new(), digests: Some(vec![[digest; 32]]) };
+        assert!(self.hand_in(worker, &leased, Ok(Vec::new()), Some(sample)).await.unwrap());
+        self.fixture.settles().await;
+    }
+
+    /// Whether a worker is refused as quarantined.
+    async fn is_quarantined(&self, worker: WorkerId) -> bool {
+        match self.fixture.dispatcher.leased(worker, JobId(0), 1).await {
+            Ok(_) => false,
+            Err(error) => {
+                assert_eq!(error.reason(), WORKER_QUARANTINED, "{error}");
+                true
+            }
+        }
+    }
+
+    fn assert_metrics(&self, lines: &[&str]) {
+        let scraped = self.fixture.telemetry.scrape().unwrap();
+        for line in lines {
+            assert!(scraped.lines().any(|found| found == *line), "no {line}:\n{scraped}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_with_the_same_bits_are_verified_and_nothing_of_the_check_stays() {
+    let mut service = Service::new(&[FIRST, SECOND]).await;
+    assert_eq!(service.first_result(1, sample(7)).await, FIRST);
+    let leased = service.check_of(SECOND).await;
+    let content = leased.content();
+    assert_eq!(content.lowering(), v1::Lowering::Depth, "the form of the first result");
+    assert!(content.companion.is_none() && content.priority < -10);
+    assert_ne!(leased.meta.id, JobId(1));
+    service.answer(SECOND, 7).await;
+    assert!(!service.holds_check(SECOND).await);
+    service.assert_metrics(&["cloakwork_verified_rows_total 2"]);
+    assert!(!service.is_quarantined(FIRST).await && !service.is_quarantined(SECOND).await);
+    let stored = service.fixture.store.job(TENANT, leased.meta.id, true).await.unwrap();
+    assert!(stored.is_none(), "a check is not stored");
+    assert!(
+        service.fixture.dispatcher.find(TENANT, leased.meta.id).await.unwrap().is_none(),
+        "nor can a tenant see it"
+    );
+}
+
+#[tokio::test]
+async fn the_worker_that_differs_from_two_others_is_quarantined() {
+    for (digests, liar) in [([7, 8, 7], 1), ([7, 8, 8], 0)] {
+        let mut service = Service::new(&[FIRST, SECOND, THIRD]).await;
+        let first = service.first_result(1, sample(digests[0])).await;
+        service.fixture.settles().await;
+        let mut order = vec![first];
+        for digest in &digests[1..] {
+            let others = [FIRST, SECOND, THIRD].into_iter().filter(|worker| !order.contains(worker));
+            let mut next = None;
+            for worker in others {
+                if service.holds_check(worker).await {
+                    next = Some(worker);
+                }
+            }
+            let next = next.expect("another worker has the check");
+            service.answer(next, *digest).await;
+            order.push(next);
+        }
+        for (index, worker) in order.iter().enumerate() {
+            assert_eq!(service.is_quarantined(*worker).await, index == liar, "{index} with {digests:?}");
+        }
+        service.assert_metrics(&["cloakwork_verify_mismatches_total 1", "cloakwork_workers_quarantined_total 1"]);
+        // The liar gets no job any more, the others do.
+        for number in 2..=5 {
+            service.fixture.submit(number, true).await.unwrap().unwrap();
+            assert_ne!(service.holder(number).await, order[liar]);
+        }
+        // Nor does it after a time away.
+        let liar = order[liar];
+        service.detach(liar).await;
+        service.attach(liar, CLASS).await;
+        assert!(service.is_quarantined(liar).await);
+    }
+}
+
+#[tokio::test]
+async fn three_different_results_quarantine_all_three() {
+    let mut service = Service::new(&[FIRST, SECOND, THIRD]).await;
+    assert_eq!(service.first_result(1, sample(7)).await, FIRST);
+    service.answer(SECOND, 8).await;
+    service.answer(THIRD, 9).await;
+    for worker in [FIRST, SECOND, THIRD] {
+        assert!(service.is_quarantined(worker).await);
+    }
+}
+
+#[tokio::test]
+async fn without_a_third_worker_both_are_quarantined() {
+    let mut service = Service::new(&[FIRST, SECOND]).await;
+    service.first_result(1, sample(7)).await;
+    service.answer(SECOND, 8).await;
+    assert!(service.is_quarantined(FIRST).await && service.is_quarantined(SECOND).await);
+    service.assert_metrics(&[
+        "cloakwork_verify_mismatches_total 1",
+        "cloakwork_unverified_rows_total{reason=\"no_worker\"} 2",
+    ]);
+    // A third worker that fails to answer protects no liar.
+    let mut service = Service::new(&[FIRST, SECOND, THIRD]).await;
+    service.first_result(1, sample(7)).await;
+    service.answer(SECOND, 8).await;
+    let leased = service.check_of(THIRD).await;
+    let error = v1::JobError { reason: "DEVICE_FAILED".to_owned(), message: String::new() };
+    let failure = Failure { error, retry: cloakwork_scheduler::Retry::Anywhere };
+    assert!(service.hand_in(THIRD, &leased, Err(failure), None).await.unwrap());
+    service.fixture.settles().await;
+    let found = [FIRST, SECOND, THIRD];
+    assert!(service.is_quarantined(found[0]).await && service.is_quarantined(found[1]).await);
+    assert!(!service.is_quarantined(found[2]).await);
+    service.assert_metrics(&["cloakwork_unverified_rows_total{reason=\"failed\"} 2"]);
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_quarantined_worker_go_to_others_and_its_results_are_refused() {
+    let mut service = Service::new(&[FIRST, SECOND, THIRD]).await;
+    service.first_result(1, sample(7)).await;
+    service.fixture.submit(2, true).await.unwrap().unwrap();
+    let holder = service.holder(2).await;
+    let leased = service.lease(holder, |leased| leased.meta.id == JobId(2)).await;
+    let checker = if service.holds_check(SECOND).await { SECOND } else { THIRD };
+    let judge = if checker == SECOND { THIRD } else { SECOND };
+    service.answer(checker, 8).await;
+    service.answer(judge, 8).await;
+    assert!(service.is_quarantined(FIRST).await);
+    let outputs = Ok(vec![Content::inline(Bytes::from_static(b"output"))]);
+    let answer = service.hand_in(holder, &leased, outputs, None).await;
+    if holder == FIRST {
+        assert_eq!(answer.unwrap_err().reason(), WORKER_QUARANTINED);
+        assert_ne!(service.holder(2).await, FIRST, "another worker has the job");
+    } else {
+        assert!(answer.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn rows_that_cannot_be_checked_are_counted_by_reason() {
+    let mut service = Service::new(&[FIRST]).await;
+    service.first_result(1, sample(7)).await;
+    service.attach(SECOND, "another class").await;
+    service.first_result(2, sample(7)).await;
+    let without = Sample { digests: None, ..sample(7) };
+    service.first_result(3, without).await;
+    service.fixture.settles().await;
+    service.assert_metrics(&[
+        "cloakwork_unverified_rows_total{reason=\"no_worker\"} 4",
+        "cloakwork_unverified_rows_total{reason=\"not_reproducible\"} 2",
+    ]);
+}
+
+#[tokio::test]
+async fn a_check_whose_worker_leaves_or_whose_time_is_over_is_given_up() {
+    let mut service = Service::new(&[FIRST, SECOND]).await;
+    service.first_result(1, sample(7)).await;
+    service.check_of(SECOND).await;
+    service.detach(SECOND).await;
+    service.fixture.settles().await;
+    service.assert_metrics(&["cloakwork_unverified_rows_total{reason=\"lost\"} 2"]);
+    assert!(!service.is_quarantined(FIRST).await);
+}
+
+/// The store fails between the check and its end. The new scheduler knows no checks, and the old
+/// quarantines.
+#[tokio::test]
+async fn no_check_outlives_its_scheduler_and_every_quarantine_does() {
+    let mut service = Service::new(&[FIRST, SECOND]).await;
+    service.first_result(1, sample(7)).await;
+    service.answer(SECOND, 8).await;
+    assert!(service.is_quarantined(FIRST).await && service.is_quarantined(SECOND).await);
+    service.attach(THIRD, CLASS).await;
+    service.attach(WorkerId(4), CLASS).await;
+    let first = service.first_result(2, sample(7)).await;
+    let second = if first == THIRD { WorkerId(4) } else { THIRD };
+    let leased = service.check_of(second).await;
+    service.fixture.break_store("INSERT ON jobs").await;
+    assert!(service.fixture.submit(3, true).await.unwrap().is_err(), "the store fails");
+    service.fixture.heal_store().await;
+    let begun = Instant::now();
+    while service.holds_check(second).await {
+        assert!(begun.elapsed() < STEP_TIMEOUT, "the check is withdrawn");
+        sleep(Duration::from_millis(10)).await;
+    }
+    let outdated = Sample { rows: Vec::new(), digests: Some(vec![[8; 32]]) };
+    assert!(!service.hand_in(second, &leased, Ok(Vec::new()), Some(outdated)).await.unwrap(), "a lost lease");
+    assert!(service.is_quarantined(FIRST).await && !service.is_quarantined(second).await);
+    for number in 4..=6 {
+        service.fixture.submit(number, true).await.unwrap().unwrap();
+        assert!([THIRD, WorkerId(4)].contains(&service.holder(number).await));
+    }
+}

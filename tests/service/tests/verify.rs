@@ -1,0 +1,207 @@
+//! Second computations of rows on another worker: honest workers agree, and one that lies is found.
+
+use std::{io::Write as _, time::Duration};
+
+use bytes::Bytes;
+use cloakwork_client::params::{CiphertextInfo, EnvelopeWriter, Header, KeyId, Layout, ObjectKind, table};
+use cloakwork_proto::v1::{self, JobState, commit_header::Outcome, commit_result_request::Part};
+use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES, Worker, eventually};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status};
+
+use crate::{
+    liar::{WorkerStub, worker_stub},
+    refusals::reason,
+};
+
+fn setup() -> Setup {
+    Setup::default().without_worker().with("verify_percent", 100)
+}
+
+/// Waits until this number of workers is attached.
+async fn workers(server: &Server, number: usize) {
+    eventually("the workers are attached", || async {
+        server.metrics().await.contains(&format!("cloakwork_workers{{state=\"ready\"}} {number}"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_rows_are_verified_between_two_workers_of_one_class() {
+    let server = Server::start(setup()).await;
+    let token = server.token("workers", "worker");
+    let tenant = Tenant::new(server.client().await).await;
+    let _first = Worker::start_with(&server, "first", &token, &["--threads", "2"]);
+    workers(&server, 1).await;
+    let pools = tenant.client.capabilities().await.expect("an answer").pools;
+    assert_eq!(pools.iter().map(|pool| (pool.verify_percent, pool.verifiable)).collect::<Vec<_>>(), [(100, false)]);
+    tenant.check_squares(&[1, 2, 3]).await;
+    let unverified = server.metrics().await;
+    assert!(unverified.contains("cloakwork_unverified_rows_total{reason=\"no_worker\"} 3"), "{unverified}");
+
+    let _second = Worker::start(&server, "second", &token);
+    workers(&server, 2).await;
+    eventually("the server shows the second worker", || async {
+        let pools = tenant.client.capabilities().await.expect("an answer").pools;
+        pools.iter().all(|pool| pool.verifiable)
+    })
+    .await;
+    let mut rows = 0;
+    for number in [1, 2, 40, 300] {
+        let values: Vec<u64> = (0..number).map(|row| row % VALUES).collect();
+        tenant.check_squares(&values).await;
+        rows += number;
+    }
+    // The output of this job becomes a blob.
+    let values: Vec<u64> = (0..2000).map(|row| row % VALUES).collect();
+    let job = tenant.client.submit(&tenant.squares(&values)).await.expect("accepted");
+    assert_eq!(tenant.client.wait(&job.name).await.expect("an end").state(), JobState::Succeeded);
+    rows += 2000;
+    eventually("all rows are verified", || async {
+        server.metric("cloakwork_verified_rows_total").await == rows as f64
+    })
+    .await;
+    assert_eq!(server.metric("cloakwork_verify_mismatches_total").await, 0.0);
+    assert_eq!(server.metric("cloakwork_unverified_rows_total").await, 3.0);
+    let jobs = server.metric("cloakwork_jobs_submitted_total").await;
+    assert_eq!(jobs, 6.0, "checks are no jobs");
+}
+
+/// A worker that returns wrong bits for every job, and for every check.
+struct Liar {
+    id: Bytes,
+    stub: WorkerStub,
+    assignments: tonic::Streaming<v1::AttachResponse>,
+    _reports: mpsc::Sender<v1::AttachRequest>,
+}
+
+impl Liar {
+    async fn attach(server: &Server, class: String) -> Self {
+        let mut stub = worker_stub(server).await;
+        let id = Bytes::from_static(&[5; 16]);
+        let (reports, stream) = mpsc::channel(1);
+        let report = v1::AttachRequest {
+            worker_id: id.clone(),
+            name: "liar".into(),
+            pool: "cpu".into(),
+            wanted_cost: 1 << 30,
+            parameter_sets: vec![TOY.into()],
+            result_class: class,
+            ..Default::default()
+        };
+        reports.send(report).await.expect("the stream is open");
+        let assignments = stub.attach(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
+        Self { id, stub, assignments, _reports: reports }
+    }
+
+    /// Answers every lease until the server refuses the worker.
+    async fn lie(mut self) -> Status {
+        let mut answered: Vec<v1::Lease> = Vec::new();
+        loop {
+            let message = self.assignments.message().await.expect("no error").expect("no end");
+            for assignment in message.assignments {
+                let (Some(lease), Some(content)) = (assignment.lease, assignment.content) else { continue };
+                if let Err(status) = self.answer(&lease, &content).await {
+                    return status;
+                }
+                answered.push(lease);
+            }
+            // A worker without leases learns of its quarantine from any call.
+            if let Some(lease) = answered.last().cloned()
+                && let Err(status) = self.read(lease).await
+                && reason(&status).1 == "WORKER_QUARANTINED"
+            {
+                return status;
+            }
+        }
+    }
+
+    async fn answer(&mut self, lease: &v1::Lease, content: &v1::JobContent) -> Result<(), Status> {
+        let rows = if content.check_rows.is_empty() { content.rows } else { content.check_rows.len() as u64 };
+        let bytes = wrong_list(rows, &content.key_id);
+        let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
+        let digest = v1::Digest { blake3, size_bytes: bytes.len() as u64 };
+        let header = v1::CommitHeader {
+            worker_id: self.id.clone(),
+            lease: Some(lease.clone()),
+            outcome: Some(Outcome::Outputs(v1::CommitOutputs { digests: vec![digest], ..Default::default() })),
+            lowering: v1::Lowering::Work.into(),
+            ..Default::default()
+        };
+        let part = |part| v1::CommitResultRequest { part: Some(part) };
+        let parts = tokio_stream::iter([part(Part::Header(header)), part(Part::Data(bytes))]);
+        self.stub.commit_result(parts).await.map(drop)
+    }
+
+    async fn read(&mut self, lease: v1::Lease) -> Result<(), Status> {
+        let digest = Some(v1::Digest { blake3: Bytes::from_static(&[0; 32]), size_bytes: 1 });
+        let request = v1::ReadBlobRequest { worker_id: self.id.clone(), lease: Some(lease), digest, offset_bytes: 0 };
+        self.stub.read_blob(request).await.map(drop)
+    }
+}
+
+/// A well-formed list of one ciphertext for each row, with words that no worker computes.
+fn wrong_list(rows: u64, key_id: &[u8]) -> Bytes {
+    let set = table::by_name(TOY).expect("a set");
+    let mut dimensions = [0; 8];
+    dimensions[0] = u32::try_from(rows).expect("few rows");
+    let layout = Layout::of(ObjectKind::LweList, set, &dimensions).expect("a layout");
+    for (value, (_, wanted)) in dimensions.iter_mut().zip(&layout.dimensions) {
+        *value = u32::try_from(*wanted).expect("a dimension");
+    }
+    let key_id = KeyId(key_id.try_into().expect("16 bytes"));
+    let payload_len = layout.payload_len;
+    let header = Header { kind: ObjectKind::LweList, set: set.id, key_id, dimensions, seed: None, payload_len };
+    let mut payload = vec![7; usize::try_from(payload_len).expect("a small list")];
+    let entry = CiphertextInfo { degree: VALUES as u32 - 1, noise_level: 1 }.to_bytes();
+    payload.chunks_exact_mut(entry.len()).take(rows as usize).for_each(|place| place.copy_from_slice(&entry));
+    let mut out = EnvelopeWriter::new(Vec::new(), &header).expect("a header");
+    out.write_all(&payload).expect("memory");
+    out.finish().expect("a trailer").into()
+}
+
+/// The class of workers on the processors of this machine, from the log of the server.
+fn class_of(server: &Server) -> String {
+    let log = server.log();
+    let field = |name: &str| {
+        let rest = log.split(name).nth(1).expect("a worker is attached");
+        rest.trim_start_matches('"').split(['"', ' ']).next().expect("a value").to_owned()
+    };
+    let level = log.split("threads, ").nth(1).and_then(|rest| rest.split(',').next()).expect("an instruction set");
+    format!("{} cpu {} {level}", field("version="), std::env::consts::ARCH)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_lies_is_found_and_gets_no_more_jobs() {
+    let setup = setup().with("limits.lease_ms", 600_000).with("limits.report_ms", 200);
+    let server = Server::start(setup).await;
+    let token = server.token("workers", "worker");
+    let tenant = Tenant::new(server.client().await).await;
+    let _first = Worker::start(&server, "first", &token);
+    let _second = Worker::start(&server, "second", &token);
+    workers(&server, 2).await;
+    let liar = tokio::spawn(Liar::attach(&server, class_of(&server)).await.lie());
+    workers(&server, 3).await;
+    // As a worker that wants a great deal of work, the liar gets jobs, checks or both.
+    let values: Vec<u64> = (0..20).map(|row| row % VALUES).collect();
+    while !liar.is_finished() {
+        for _ in 0..4 {
+            tenant.client.submit(&tenant.squares(&values)).await.expect("accepted");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let status = liar.await.expect("no panic");
+    assert_eq!(reason(&status), (Code::FailedPrecondition, "WORKER_QUARANTINED".to_owned()), "{status}");
+    eventually("one worker is quarantined", || async {
+        server.metric("cloakwork_workers_quarantined_total").await == 1.0
+    })
+    .await;
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("a worker is quarantined")).expect("a line in the log");
+    assert!(line.contains("name=\"liar\"") && line.contains("ERROR"), "{line}");
+    for _ in 0..5 {
+        tenant.check_squares(&values).await;
+    }
+    assert_eq!(server.metric("cloakwork_workers_quarantined_total").await, 1.0, "the honest workers go on");
+}
