@@ -320,7 +320,7 @@ impl Actor {
         self.pools_changed();
     }
 
-    fn pools_changed(&mut self) {
+    pub(super) fn pools_changed(&mut self) {
         self.pools_due_micros.get_or_insert(self.pools_next_micros);
     }
 
@@ -332,7 +332,8 @@ impl Actor {
             return;
         }
         (self.pools_due_micros, self.pools_next_micros) = (None, now_micros + POOLS_INTERVAL_MICROS);
-        let pools = self.workers.pools();
+        // Quarantined workers compute nothing.
+        let pools = self.workers.pools(|worker| self.checks.admit(worker).is_ok());
         self.pools.send_if_modified(|known| {
             let changed = **known != pools;
             if changed {

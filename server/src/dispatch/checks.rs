@@ -323,6 +323,7 @@ impl Actor {
             }
             self.checks.quarantined.push_back(worker);
             self.checks.events.push_back(Event::Quarantined { worker });
+            self.pools_changed();
         }
     }
 

@@ -223,6 +223,26 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_is_verifiable_if_each_worker_has_a_second_one_of_its_class() {
+        let with = |classes: &[(&str, &str)]| {
+            let reports: Vec<WorkerReport> = classes
+                .iter()
+                .zip(1..)
+                .map(|((pool, class), number)| {
+                    let mut report = report(number, pool);
+                    report.report.class = (*class).to_owned();
+                    report
+                })
+                .collect();
+            view(reports.iter()).into_iter().map(|pool| pool.verifiable).collect::<Vec<_>>()
+        };
+        assert_eq!(with(&[("cpu", "a")]), [false]);
+        assert_eq!(with(&[("cpu", "a"), ("cpu", "a")]), [true]);
+        assert_eq!(with(&[("cpu", "a"), ("cpu", "a"), ("cpu", "b")]), [false]);
+        assert_eq!(with(&[("cpu", "a"), ("gpu", ""), ("gpu", ""), ("other", "a")]), [true, false, true]);
+    }
+
+    #[test]
     fn sums_of_reported_sizes_do_not_overflow() {
         let mut reports = [report(1, "cpu"), report(2, "cpu")];
         reports.iter_mut().for_each(|report| report.resident_bytes = u64::MAX);

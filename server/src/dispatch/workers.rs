@@ -142,9 +142,9 @@ impl Workers {
         self.links.values().map(|link| &link.latest)
     }
 
-    /// The attached workers, grouped by kind.
-    pub(super) fn pools(&self) -> Vec<PoolView> {
-        let attached = self.links.values().filter(|link| link.lost_micros.is_none());
+    /// The attached workers that `works` is true for, grouped by kind.
+    pub(super) fn pools(&self, works: impl Fn(WorkerId) -> bool) -> Vec<PoolView> {
+        let attached = self.links.values().filter(|link| link.lost_micros.is_none() && works(link.latest.worker));
         pools::view(attached.map(|link| &*link.latest))
     }
 }

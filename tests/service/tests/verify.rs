@@ -125,7 +125,7 @@ impl Liar {
         let header = v1::CommitHeader {
             worker_id: self.id.clone(),
             lease: Some(lease.clone()),
-            outcome: Some(Outcome::Outputs(v1::CommitOutputs { digests: vec![digest], ..Default::default() })),
+            outcome: Some(Outcome::Outputs(v1::CommitOutputs { digests: vec![digest] })),
             lowering: v1::Lowering::Work.into(),
             ..Default::default()
         };

@@ -218,6 +218,9 @@ async fn without_a_third_worker_both_are_quarantined() {
     service.first_result(1, sample(7)).await;
     service.answer(SECOND, 8).await;
     assert!(service.is_quarantined(FIRST).await && service.is_quarantined(SECOND).await);
+    service.fixture.time.advance(Duration::from_secs(2));
+    service.fixture.settles().await;
+    assert!(service.fixture.dispatcher.pools().is_empty(), "clients see no worker that gets no jobs");
     service.assert_metrics(&[
         "cloakwork_verify_mismatches_total 1",
         "cloakwork_unverified_rows_total{reason=\"no_worker\"} 2",
@@ -264,6 +267,8 @@ async fn rows_that_cannot_be_checked_are_counted_by_reason() {
     let mut service = Service::new(&[FIRST]).await;
     service.first_result(1, sample(7)).await;
     service.attach(SECOND, "another class").await;
+    let verifiable = |service: &Service| service.fixture.dispatcher.pools().iter().any(|pool| pool.verifiable);
+    assert!(!verifiable(&service));
     service.first_result(2, sample(7)).await;
     let without = Sample { digests: None, ..sample(7) };
     service.first_result(3, without).await;

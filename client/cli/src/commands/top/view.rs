@@ -99,7 +99,7 @@ mod tests {
         let wave = PreferredWave { parameter_set: "SET".into(), width: 64, micros: 320_000 };
         let snapshot = Snapshot {
             server: "http://host".into(),
-            pools: vec![Pool { kind: "cpu".into(), workers: 2, waves: vec![wave] }],
+            pools: vec![Pool { kind: "cpu".into(), workers: 2, waves: vec![wave], ..Default::default() }],
             readings: [("grpc_calls", 1.0), ("pbs_total", 201.7)]
                 .map(|(name, rate)| (format!("cloakwork_{name}"), Reading::Rate(rate)))
                 .into(),
