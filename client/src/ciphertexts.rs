@@ -5,7 +5,7 @@ use cloakwork_proto::v1::{self, DeleteRequest, DescribeRequest, GetRequest, JobO
 use tonic::Code;
 
 use crate::{
-    Client, ClientError, Digest, Encrypted, Output, Progress, Result, Shape, Source, names,
+    Asked, Client, ClientError, Digest, Encrypted, Output, Progress, Result, Shape, Source, names,
     response::required,
     retry::{Attempts, retry},
 };
@@ -44,10 +44,16 @@ impl Client {
         required(self.call(request, send).await?.ciphertext, "ciphertext")
     }
 
-    /// A list on the server, by its name and the shape that it must have.
-    pub async fn ciphertext(&self, name: &str, shape: Shape) -> Result<Encrypted> {
-        let digest = self.describe(name).await?.digest;
-        let message = JobOutput { name: name.to_owned(), digest, ..Default::default() };
+    /// A list on the server, by its name and the shape that it must have. For the output of a job,
+    /// a worker must have signed that the job made it, and that the job is the one asked for.
+    pub async fn ciphertext(&self, name: &str, shape: Shape, asked: Option<&Asked>) -> Result<Encrypted> {
+        let digest = self.list_digest(name, asked).await?;
+        self.known_list(name, digest, shape).await
+    }
+
+    /// A list on the server, of which the client knows the digest.
+    pub(crate) async fn known_list(&self, name: &str, digest: Digest, shape: Shape) -> Result<Encrypted> {
+        let message = JobOutput { name: name.to_owned(), digest: Some(digest.message()), ..Default::default() };
         self.output(&Output { message, shape }).await
     }
 
@@ -62,13 +68,11 @@ impl Client {
         }
     }
 
-    /// A job's output, inline or from the server, checked against the digest that the server
-    /// states. At most 4 GiB, because the output is held in memory. Decryption compares the output
-    /// with its shape.
+    /// A job's output, inline or from the server, checked against its digest. At most 4 GiB,
+    /// because the output is held in memory. Decryption compares the output with its shape.
     pub async fn output(&self, output: &Output) -> Result<Encrypted> {
         let Output { message, shape } = output;
-        let digest = required(message.digest.as_ref(), "digest of an output")?;
-        let digest = Digest::from_message(digest)?;
+        let digest = output.digest()?;
         if digest.size_bytes > LIST_BYTES_MAX {
             let problem = format!("{}: {} bytes are more than a list has", message.name, digest.size_bytes);
             return Err(ClientError::malformed(problem));

@@ -12,9 +12,10 @@ use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status, service::interceptor::InterceptedService, transport::Channel};
 
 use crate::{
-    ClientError, ConnectOptions, Result, RetryPolicy,
+    ClientError, ConnectOptions, Result, RetryPolicy, Trust,
     connect::{Authorization, MESSAGE_BYTES_MAX, Token},
     names,
+    origin::Origin,
     retry::retry,
 };
 
@@ -26,6 +27,7 @@ pub struct Client {
     call_timeout: Duration,
     /// Tenant name from the server, with which resource names begin. Requested once.
     tenant: Arc<OnceCell<String>>,
+    pub(crate) origin: Arc<Origin>,
 }
 
 pub(crate) type Service = InterceptedService<Channel, Authorization>;
@@ -41,18 +43,22 @@ impl Client {
 
     /// Like [`Self::connect`], without any call yet.
     pub fn lazy(options: &ConnectOptions) -> Result<Self> {
-        let channel = options.channel()?;
-        Ok(Self::from_channel(channel, options.token.clone(), options.retry).call_timeout(options.call_timeout))
+        let (channel, is_loopback) = options.channel()?;
+        let client = Self::from_channel(channel, options.token.clone(), options.retry, Trust::Unverified);
+        let origin = Origin::new(options.trust.clone(), &options.url, is_loopback);
+        Ok(Self { call_timeout: options.call_timeout, origin, ..client })
     }
 
     /// Uses a channel that the caller has made. [`crate::sized`] gives it windows that suit long
-    /// keys. The caller decides whether a token may go over this channel.
-    pub fn from_channel(channel: Channel, token: Option<Token>, policy: RetryPolicy) -> Self {
+    /// keys. The caller decides whether a token may go over this channel. [`Trust::FirstUse`] is of
+    /// no use here, because nothing tells whether the channel leads to this machine.
+    pub fn from_channel(channel: Channel, token: Option<Token>, policy: RetryPolicy, trust: Trust) -> Self {
         Self {
             service: InterceptedService::new(channel, Authorization(token)),
             policy,
             call_timeout: Duration::from_secs(30),
             tenant: Arc::default(),
+            origin: Origin::new(trust, "the server", false),
         }
     }
 

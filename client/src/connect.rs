@@ -10,7 +10,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use crate::{ClientError, Result, RetryPolicy};
+use crate::{Anchor, ClientError, Result, RetryPolicy, Trust};
 
 /// Address of the server, and how to connect to it.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct ConnectOptions {
     pub ca_pem: Option<Vec<u8>>,
     /// Client certificate, if the server or a proxy in front of it requires one.
     pub identity: Option<Identity>,
+    /// Whose results the client takes.
+    pub trust: Trust,
     /// Timeout of establishing a connection.
     pub connect_timeout: Duration,
     /// Timeout of short calls. Transfers of bulk data and calls that wait for a job have no
@@ -42,6 +44,7 @@ impl ConnectOptions {
             token: None,
             ca_pem: None,
             identity: None,
+            trust: Trust::FirstUse,
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(30),
             retry: RetryPolicy::default(),
@@ -53,8 +56,13 @@ impl ConnectOptions {
         Self { token: Some(token), ..self }
     }
 
-    /// A channel that connects on the first call.
-    pub(crate) fn channel(&self) -> Result<Channel> {
+    /// Sets the anchor of the installation whose results the client takes.
+    pub fn anchor(self, anchor: Anchor) -> Self {
+        Self { trust: Trust::Anchor(anchor), ..self }
+    }
+
+    /// A channel that connects on the first call, and whether it leads to this machine.
+    pub(crate) fn channel(&self) -> Result<(Channel, bool)> {
         let refused = |problem: String| ClientError::Endpoint { url: self.url.clone(), problem };
         let endpoint = Endpoint::from_shared(self.url.clone()).map_err(|error| refused(root_cause(&error)))?;
         let mut endpoint = sized(endpoint).connect_timeout(self.connect_timeout);
@@ -63,7 +71,8 @@ impl ConnectOptions {
             Some("https") => endpoint = endpoint.tls_config(self.tls()).map_err(|error| refused(root_cause(&error)))?,
             _ => return Err(refused("expected http://HOST:PORT or https://HOST:PORT".into())),
         }
-        Ok(endpoint.connect_lazy())
+        let is_loopback = is_loopback(endpoint.uri().host().unwrap_or_default());
+        Ok((endpoint.connect_lazy(), is_loopback))
     }
 
     fn tls(&self) -> ClientTlsConfig {

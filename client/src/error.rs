@@ -4,6 +4,7 @@ mod refusal;
 
 use std::{io, path::Path};
 
+use cloakwork_attestation::AttestationError;
 use cloakwork_circuit::ProgramError;
 use cloakwork_params::{AnySet, EnvelopeError};
 use cloakwork_secret::{SecretError, file::KeyFileError, format::FormatError};
@@ -80,6 +81,21 @@ pub enum ClientError {
         /// The problem.
         what: String,
     },
+    /// Nothing says whose results the client may take.
+    #[error(
+        "ANCHOR_MISSING: nothing says which installation {url} is, so its results cannot be verified: pin its anchor, \
+         which its operator prints with `cloakwork-server anchor`"
+    )]
+    NoAnchor {
+        /// The address of the server.
+        url: String,
+    },
+    /// The client knows no evaluation key as its own.
+    #[error(
+        "EVALUATION_KEY_UNKNOWN: the client knows no evaluation key, so it cannot verify which one a result was computed \
+         with: push the key, or name it by Client::use_key"
+    )]
+    NoEvaluationKey,
     /// Every server would refuse the program.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -120,6 +136,20 @@ pub enum ClientError {
     UnexpectedList {
         /// The first property that differs.
         difference: String,
+    },
+    /// No worker has signed the result of a job.
+    #[error("ATTESTATION_MISSING: no worker has signed the result of {job}, so it was not decrypted")]
+    Unsigned {
+        /// The job's resource name.
+        job: String,
+    },
+    /// The result of a job is not what was asked for, or of another installation.
+    #[error("{}: {job}: {error}, so it was not decrypted", error.reason())]
+    WrongOrigin {
+        /// The job's resource name.
+        job: String,
+        /// The check that failed.
+        error: AttestationError,
     },
     /// A value exceeds the largest value declared for its list. The error does not contain the
     /// value.
@@ -168,6 +198,19 @@ impl ClientError {
             Self::KeyPart { error, .. } => error.is_break(),
             Self::Refused(refusal) => refusal.code == Code::Unavailable,
             _ => false,
+        }
+    }
+
+    /// The stable code of the error, which docs/errors explains. `None` for most errors of the
+    /// client itself.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::NoAnchor { .. } => Some("ANCHOR_MISSING"),
+            Self::NoEvaluationKey => Some("EVALUATION_KEY_UNKNOWN"),
+            Self::Unsigned { .. } => Some("ATTESTATION_MISSING"),
+            Self::WrongOrigin { error, .. } => Some(error.reason()),
+            Self::JobFailed { reason, .. } => Some(reason),
+            _ => self.refusal().map(|refusal| refusal.reason.as_str()).filter(|reason| !reason.is_empty()),
         }
     }
 

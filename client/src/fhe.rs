@@ -16,7 +16,7 @@ use std::{
 
 use self::node::{Element, List, Node, Origin, Source, Wanted};
 pub use self::{array::FheArray, clear::Clear};
-use crate::{Client, ClientError, Integer, JobRequest, Keys, Kind, Output, ProgramBuilder, Result, Type};
+use crate::{Client, ClientError, Integer, JobRequest, Keys, Kind, ProgramBuilder, Result, Type};
 
 /// The context of encrypted values: a client, its keys, and a server that has the evaluation key.
 #[derive(Clone)]
@@ -93,9 +93,10 @@ mod sealed {
 }
 
 impl Session {
-    /// A session on a server that has the evaluation key with this resource name.
-    pub fn new(client: Client, keys: Keys, key: &str) -> Self {
-        Self(Arc::new(Inner { client, keys, key: key.to_owned() }))
+    /// A session on a server that has the evaluation key.
+    pub async fn new(client: Client, keys: Keys) -> Result<Self> {
+        let key = client.use_key(&keys).await?;
+        Ok(Self(Arc::new(Inner { client, keys, key })))
     }
 
     /// Encrypts a value, which travels with the first job that needs it.
@@ -122,7 +123,8 @@ impl Session {
             let problem = format!("{name} holds {blocks} blocks: {} has {}", T::TYPE, T::TYPE.blocks());
             return Err(ClientError::malformed(problem));
         }
-        let source = Source::Stored { name: name.to_owned(), noise_level };
+        let digest = self.0.client.list_digest(name, None).await?;
+        let source = Source::Stored { name: name.to_owned(), digest, noise_level };
         Ok(self.of_node(&Arc::new(List { source, length: None }).nodes(T::TYPE)[0]))
     }
 
@@ -147,10 +149,10 @@ impl Session {
         }
         let finished = self.0.client.run(&request).await?;
         for (place, wanted) in wanted.into_iter().enumerate() {
-            let Output { message, .. } = finished.output(place)?;
-            let name = message.name;
+            let output = finished.output(place)?;
+            let (digest, name) = (output.digest()?, output.message.name);
             let (_, noise_level) = self.describe(&name).await?;
-            wanted.settle(Source::Stored { name, noise_level });
+            wanted.settle(Source::Stored { name, digest, noise_level });
         }
         Ok(())
     }
@@ -170,9 +172,9 @@ impl Session {
                 Entry::Vacant(place) => {
                     let values = match &list.source {
                         Source::Fresh(list) => keys.decrypt_integers(list, ty)?,
-                        Source::Stored { name, .. } => {
+                        Source::Stored { name, digest, .. } => {
                             let shape = keys.shape_of_integers(ty, list.length.unwrap_or(1));
-                            keys.decrypt_integers(&client.ciphertext(name, shape).await?, ty)?
+                            keys.decrypt_integers(&client.known_list(name, *digest, shape).await?, ty)?
                         }
                     };
                     place.insert(values)

@@ -5,15 +5,22 @@ mod watch;
 
 use std::time::{Duration, Instant};
 
-use cloakwork_proto::v1::{
-    CancelJobRequest, GetJobRequest, Job, JobInput, JobOutput, JobSpec, JobState, ListJobsRequest, RunJobRequest,
-    SubmitJobRequest, job_input,
+use cloakwork_attestation::digest_of_list;
+use cloakwork_proto::{
+    from_hex,
+    v1::{
+        CancelJobRequest, GetJobRequest, Job, JobInput, JobOutput, JobSpec, JobState, ListJobsRequest, RunJobRequest,
+        SubmitJobRequest, job_input,
+    },
 };
 use futures_util::Stream;
 
 pub use request::{Input, JobRequest};
 
-use crate::{Client, ClientError, Result, Shape, add_transit, has_ended, names, pages, retry::retry};
+use crate::{
+    Asked, Client, ClientError, Digest, Result, Shape, add_transit, has_ended, names, pages, response::required,
+    retry::retry,
+};
 
 /// A job that has succeeded.
 #[derive(Clone, Debug)]
@@ -43,6 +50,16 @@ impl Finished {
 }
 
 impl Output {
+    /// The output as an input of another job.
+    pub fn input(&self) -> Result<Input> {
+        Ok(Input::Known { name: self.message.name.clone(), digest: self.digest()? })
+    }
+
+    /// The output's digest.
+    pub fn digest(&self) -> Result<Digest> {
+        Digest::from_message(required(self.message.digest.as_ref(), "digest of an output")?)
+    }
+
     fn of(job: &Job, shapes: &[Shape], index: usize) -> Result<Self> {
         let Some((message, shape)) = job.outputs.get(index).zip(shapes.get(index)) else {
             let problem = format!("{} has {} outputs and no number {index}", job.name, job.outputs.len());
@@ -55,6 +72,8 @@ impl Output {
 impl Client {
     /// Submits a job. Once this call returns, the job ends in exactly one way.
     pub async fn submit(&self, request: &JobRequest) -> Result<Job> {
+        // A client that could not verify the result submits nothing.
+        self.check_can_verify().await?;
         let spec = self.spec(request).await?;
         request.set_handed_in(true);
         self.submit_spec(&request.request_id, spec).await
@@ -63,8 +82,14 @@ impl Client {
     /// Submits a job and waits for its end. A job that has failed or was cancelled is an error.
     ///
     /// If the connection breaks, the job continues, and the client finds it again by its request
-    /// id.
+    /// id. A result of another origin than [`Trust`](crate::Trust) names is an error.
     pub async fn run(&self, request: &JobRequest) -> Result<Finished> {
+        let asked = match self.check_can_verify().await? {
+            // An input may be gone when the job has ended. A failure to find its digest counts only
+            // if the job succeeds, because the server explains a wrong input better.
+            true => Some(self.asked(request).await),
+            false => None,
+        };
         let spec = self.spec(request).await?;
         let started = Instant::now();
         let message = RunJobRequest { request_id: request.request_id.clone(), spec: Some(spec.clone()) };
@@ -87,7 +112,73 @@ impl Client {
             None => self.submit_spec(&request.request_id, spec).await?,
         };
         let job = if has_ended(&job) { job } else { self.wait(&job.name).await? };
-        finished(job, started.elapsed(), request)
+        self.ended(job, started.elapsed(), request, async || asked.transpose()).await
+    }
+
+    /// The results of a request's job that has succeeded, for callers that have not waited in
+    /// [`Self::run`]. `wall` is the time since the request. A job that has failed or was cancelled
+    /// is an error, and so is a result of another origin.
+    pub async fn finish(&self, job: Job, wall: Duration, request: &JobRequest) -> Result<Finished> {
+        let asked = async || match self.verifier().await? {
+            Some(_) => self.asked(request).await.map(Some),
+            None => Ok(None),
+        };
+        self.ended(job, wall, request, asked).await
+    }
+
+    async fn ended(
+        &self,
+        mut job: Job,
+        wall: Duration,
+        request: &JobRequest,
+        asked: impl AsyncFnOnce() -> Result<Option<Asked>>,
+    ) -> Result<Finished> {
+        if let Some(record) = &mut job.latency {
+            add_transit(record, wall);
+        }
+        if job.state() == JobState::Succeeded {
+            if let Some(asked) = asked().await? {
+                self.verify(&job, Some(&asked)).await?;
+            }
+            return Ok(Finished { job, wall, output_shapes: request.output_shapes() });
+        }
+        let state = match job.state() {
+            JobState::Cancelled => "was cancelled",
+            JobState::Failed => "has failed",
+            _ => return Err(ClientError::malformed(format!("{} has not ended", job.name))),
+        };
+        let error = job.error.unwrap_or_default();
+        Err(ClientError::JobFailed {
+            name: job.name,
+            state: state.into(),
+            reason: error.reason,
+            message: error.message,
+        })
+    }
+
+    /// The facts of a request, with which [`Self::verify`] compares its job.
+    pub async fn asked(&self, request: &JobRequest) -> Result<Asked> {
+        let mut inputs = Vec::with_capacity(request.inputs.len());
+        for input in &request.inputs {
+            inputs.push(match input {
+                Input::Encrypted(list) => list.digest().blake3,
+                Input::Known { digest, .. } => digest.blake3,
+                Input::Name(name) => self.list_digest(name, None).await?.blake3,
+            });
+        }
+        let wrong = |what: &str| ClientError::malformed(format!("the request's {what}"));
+        let id = uuid::Uuid::parse_str(&request.request_id).map_err(|_| wrong("id is no UUID"))?;
+        let key =
+            request.spec.key.rsplit('/').next().and_then(from_hex).ok_or_else(|| wrong("key has no name of a key"))?;
+        Ok(Asked {
+            request: id.into_bytes(),
+            program: request.program,
+            key,
+            set: request.set.0,
+            rows: request.known_rows(),
+            inputs: digest_of_list(&inputs),
+            since_micros: request.since_micros,
+        })
     }
 
     /// The current state of a job.
@@ -132,7 +223,7 @@ impl Client {
         let inline = request.inline_bytes() <= INLINE_BYTES_MAX;
         for input in &request.inputs {
             let source = match input {
-                Input::Name(name) => job_input::Source::Name(name.clone()),
+                Input::Name(name) | Input::Known { name, .. } => job_input::Source::Name(name.clone()),
                 Input::Encrypted(list) if inline => job_input::Source::Inline(list.envelope.clone()),
                 Input::Encrypted(list) => job_input::Source::Name(self.store(list).await?),
             };
@@ -144,15 +235,3 @@ impl Client {
 
 /// Largest total size of inputs that travel inside a request.
 const INLINE_BYTES_MAX: usize = 1 << 20;
-
-fn finished(mut job: Job, wall: Duration, request: &JobRequest) -> Result<Finished> {
-    if let Some(record) = &mut job.latency {
-        add_transit(record, wall);
-    }
-    if job.state() == JobState::Succeeded {
-        return Ok(Finished { job, wall, output_shapes: request.output_shapes() });
-    }
-    let state = if job.state() == JobState::Cancelled { "was cancelled" } else { "has failed" };
-    let error = job.error.unwrap_or_default();
-    Err(ClientError::JobFailed { name: job.name, state: state.into(), reason: error.reason, message: error.message })
-}

@@ -1,6 +1,7 @@
 //! A client's keys: the secret key, and the parts of the evaluation key that the server gets.
 
 mod any;
+mod digests;
 mod directory;
 mod generate;
 mod push;
@@ -15,9 +16,9 @@ use cloakwork_secret::{
 };
 use zeroize::Zeroizing;
 
-pub use any::AnyKeys;
-pub use directory::CLIENT_KEY_FILE;
-pub(crate) use directory::{UNFINISHED_SUFFIX, client_key_path, make_directory, unfinished_path};
+pub use any::{AnyKeys, EvaluationKey};
+pub use directory::{CLIENT_KEY_FILE, make_directory};
+pub(crate) use directory::{UNFINISHED_SUFFIX, client_key_path, unfinished_path};
 
 use crate::{ClientError, Encrypted, Integer, Result, Shape, Source, Type, shape::BlocksShape};
 

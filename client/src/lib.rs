@@ -10,14 +10,19 @@
 //! let client = Client::connect(&ConnectOptions::new("http://127.0.0.1:7270")).await?;
 //! let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128")?;
 //! let keys = Keys::generate(set, Progress::none()).await?;
-//! let key = client.push_key(&keys, &Progress::none()).await?;
-//! let session = Session::new(client, keys, &key.name);
+//! client.push_key(&keys, &Progress::none()).await?;
+//! let session = Session::new(client, keys).await?;
 //!
 //! let (x, y) = (session.encrypt(7_u64)?, session.encrypt(9_u64)?);
 //! assert_eq!((x.max(&y) * 3).decrypt().await?, 27);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Results are verified: a worker signs whose job, program, inputs and evaluation key they belong
+//! to. A client of a server on another machine needs the anchor of its installation
+//! ([`ConnectOptions::anchor`]). A client that did not push its key itself names it by
+//! [`Client::use_key`].
 //!
 //! Computations on single blocks, custom tables and many rows are programs, built value by value:
 //!
@@ -56,6 +61,7 @@ mod jobs;
 mod keys;
 mod latency;
 mod names;
+mod origin;
 mod pages;
 mod program;
 mod progress;
@@ -70,9 +76,13 @@ pub use ckks::{
     VectorProgram, VectorProgramBuilder, VectorValue, ckks_set_by_name,
 };
 pub use client::Client;
+/// Public keys of an installation, and why a result is not one of its own.
+pub use cloakwork_attestation::{Anchor, AnchorError, AttestationError};
 pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};
 /// Parameter sets, for which programs are written.
 pub use cloakwork_params as params;
+/// Reads hexadecimal digits.
+pub use cloakwork_proto::from_hex;
 /// Makes text from the other side safe to show.
 pub use cloakwork_proto::printable;
 /// The messages of the protocol.
@@ -92,8 +102,9 @@ pub use fhe::{
 };
 pub use integer::Integer;
 pub use jobs::{Finished, Input, JobRequest, Output};
-pub use keys::{AnyKeys, CLIENT_KEY_FILE, Keys, Part, set_by_name};
+pub use keys::{AnyKeys, CLIENT_KEY_FILE, EvaluationKey, Keys, Part, make_directory, set_by_name};
 pub use latency::{STAGES, add_transit, has_ended, stage_nanos};
+pub use origin::{Asked, Trust};
 pub use program::{AnyProgram, Program, ProgramBuilder, Value};
 pub use progress::{Progress, Step};
 pub use retry::RetryPolicy;

@@ -7,7 +7,7 @@ use cloakwork_circuit::{
     Goal, LANES_ASSUMED, LIMITS, Program as Checked, ProgramId, RowType, Type,
     wire::{self, operation::Kind},
 };
-use cloakwork_params::{Encoding, ParameterSet};
+use cloakwork_params::{Encoding, ParameterSet, SetId};
 use cloakwork_proto::v1::{CheckRequest, ProgramReport, RegisterRequest};
 use prost::Message as _;
 
@@ -270,6 +270,9 @@ pub trait AnyProgram {
     /// The encoded program, whose digest is its name.
     fn bytes(&self) -> &Bytes;
 
+    /// Number of the parameter set that the program is written for.
+    fn set_id(&self) -> SetId;
+
     /// For each input, the number of ciphertexts of a row.
     fn input_lengths(&self) -> Vec<usize>;
 
@@ -280,6 +283,10 @@ pub trait AnyProgram {
 impl AnyProgram for Program {
     fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    fn set_id(&self) -> SetId {
+        self.set().id
     }
 
     fn input_lengths(&self) -> Vec<usize> {

@@ -111,8 +111,10 @@ async fn names_with_shell_syntax_are_refused() {
 async fn lists_above_the_memory_limit_are_refused() {
     let digest = Digest { blake3: vec![0; 32].into(), size_bytes: 1 << 40 };
     let message = JobOutput { name: "tenants/t/jobs/1/outputs/0".into(), digest: Some(digest), ..Default::default() };
-    let output = request().output(&Job { outputs: vec![message], ..job(JobState::Succeeded) }, 0).unwrap();
-    let error = connect(&Jobs::default()).output(&output).await.unwrap_err();
+    let client = connect(&Jobs::default());
+    let job = Job { outputs: vec![message], ..job(JobState::Succeeded) };
+    let finished = client.finish(job, Duration::ZERO, &request()).await.unwrap();
+    let error = client.output(&finished.output(0).unwrap()).await.unwrap_err();
     assert!(error.to_string().contains("more than a list has"), "{error}");
 }
 

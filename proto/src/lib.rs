@@ -11,7 +11,7 @@ mod connect;
 mod text;
 
 pub use connect::is_loopback;
-pub use text::{is_deceptive, printable, printable_at_most, printable_json};
+pub use text::{from_hex, is_deceptive, printable, printable_at_most, printable_json};
 
 /// Version 1.
 pub mod v1 {

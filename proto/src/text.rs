@@ -28,6 +28,19 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escape_with(text, |character, escaped| escaped.extend(character.escape_default()))
 }
 
+/// The bytes that hexadecimal digits stand for; `None` if the text is not `2 * N` such digits.
+pub fn from_hex<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if digits.len() != 2 * N {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        let digit = |at: usize| char::from(pair[at]).to_digit(16);
+        *byte = (digit(0)? * 16 + digit(1)?) as u8;
+    }
+    Some(bytes)
+}
+
 /// Like [`printable`], but cuts the text to `bytes_max` bytes, and never within an escape.
 pub fn printable_at_most(text: &str, bytes_max: usize) -> String {
     let mut line = String::new();

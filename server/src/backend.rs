@@ -25,6 +25,7 @@ use crate::{
     config::{BlobStore, Config, Storage},
     dispatch::{Dispatcher, Parts},
     error::ApiError,
+    installation::{self, Installation},
     keys::KeyUses,
     limits::Limits,
     metrics::Telemetry,
@@ -51,7 +52,7 @@ pub const SERVICES: &[&str] = &[
 ];
 
 /// Subdirectories of the data directory.
-pub const DIRECTORIES: &[&str] = &[STAGING, BLOBS];
+pub const DIRECTORIES: &[&str] = &[STAGING, BLOBS, installation::DIRECTORY];
 pub(crate) const STAGING: &str = "staging";
 const BLOBS: &str = "blobs";
 
@@ -68,6 +69,7 @@ pub struct Backend {
     clock: Clock,
     limits: Arc<Limits>,
     telemetry: Arc<Telemetry>,
+    installation: Arc<Installation>,
     allow_weak_sets: bool,
     verify_percent: u64,
     sweeping: Tasks,
@@ -85,6 +87,7 @@ impl Backend {
         clock: Clock,
         database: Database,
         telemetry: Arc<Telemetry>,
+        installation: Arc<Installation>,
     ) -> Result<Self, ApiError> {
         let limits = Arc::new(config.limits.clone());
         let keystore = Keystore::open(keystore_options(config, clock.clone()), &database).await?;
@@ -118,6 +121,7 @@ impl Backend {
             clock,
             limits,
             telemetry,
+            installation,
             allow_weak_sets,
             verify_percent: config.verify_percent,
             sweeping,
@@ -146,6 +150,7 @@ impl Backend {
         let capabilities = Capabilities {
             dispatcher: dispatcher(),
             limits: limits(),
+            installation: self.installation.clone(),
             allow_weak_sets: *allow_weak_sets,
             verify_percent: self.verify_percent,
         };
@@ -217,6 +222,7 @@ impl Backend {
             },
             failures: Failures::new(keystore, telemetry.clone()),
             limits: limits.clone(),
+            installation: self.installation.clone(),
             telemetry: telemetry.clone(),
             transfers,
             draining: self.draining.clone(),
@@ -239,6 +245,7 @@ impl Backend {
             // The worker's last reports must reach the server before the server closes its calls,
             // so the worker's grace is shorter than the server's.
             grace: Duration::from_millis(self.limits.drain_ms) * 2 / 3,
+            clock: self.clock.clone(),
             ..cloakwork_worker::Options::default()
         };
         if config.worker.threads > 0 {
@@ -358,7 +365,10 @@ mod tests {
         config.storage.directory = directory.path().to_owned();
         let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await.unwrap();
         let telemetry = Arc::new(Telemetry::new().unwrap());
-        let backend = Backend::open(&config, Clock::system(), database.clone(), telemetry.clone()).await.unwrap();
+        let installation =
+            crate::installation::tests::installation(directory.path(), Clock::system(), telemetry.clone());
+        let backend =
+            Backend::open(&config, Clock::system(), database.clone(), telemetry.clone(), installation).await.unwrap();
         let limits = &backend.limits;
         let quota = Quota::new(backend.store.clone(), limits.tenant_inline_bytes);
         let workers = backend.workers(&Compiler::new(limits), &quota, Transfers::new(telemetry));

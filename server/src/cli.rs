@@ -1,6 +1,7 @@
 //! The command line of the server.
 
 mod access;
+mod anchor;
 mod serve;
 
 use std::{
@@ -35,6 +36,7 @@ enum Command {
     /// ./cloakwork-data and runs a worker in its own process. The server stops on SIGTERM or
     /// Ctrl-C, after running calls have ended.
     Serve(serve::Serve),
+    Anchor(anchor::Anchor),
     /// Check or print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -79,6 +81,7 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Command::Serve(serve) => serve.run(),
+            Command::Anchor(anchor) => anchor.run(),
             Command::Config(ConfigCommand::Check { file }) => check(&file),
             Command::Config(ConfigCommand::Print { config }) => {
                 load(config, &[]).and_then(|config| print(&config::print(&config)))

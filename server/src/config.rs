@@ -14,6 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cloakwork_attestation::Anchor;
 use cloakwork_proto::is_loopback;
 pub use print::print;
 pub use value::{BlobStore, LogFormat};
@@ -34,6 +35,8 @@ pub struct Config {
     pub storage: Storage,
     /// Authentication of callers.
     pub auth: Auth,
+    /// Signatures under results.
+    pub attestation: Attestation,
     /// The worker inside this process.
     pub worker: Worker,
     /// Logging.
@@ -85,6 +88,18 @@ pub struct Auth {
     pub worker_mtls: bool,
 }
 
+/// Signatures under results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attestation {
+    /// Program that signs with the installation's key. Without it, the key is in the data
+    /// directory.
+    pub sign_command: Option<PathBuf>,
+    /// The installation's public keys, if a program signs. The program signs under the first.
+    pub anchor: Option<Anchor>,
+    /// Life of a worker's certificate in hours.
+    pub certificate_hours: u64,
+}
+
 /// The worker inside this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
@@ -130,6 +145,7 @@ impl Default for Config {
                 s3_region: "us-east-1".to_owned(),
             },
             auth: Auth { anonymous: true, worker_mtls: false },
+            attestation: Attestation { sign_command: None, anchor: None, certificate_hours: 24 },
             worker: Worker { embedded: true, threads: 0, memory_bytes: 0, vector_memory_bytes: 0 },
             log: Log { format: LogFormat::Text, level: "info".to_owned() },
             limits: Limits::default(),

@@ -33,6 +33,11 @@ pub const SCHEMA: Schema = Schema {
             name: "bounded scans",
             sqlite: include_str!("../migrations/sqlite/0008_bounded_scans.sql"),
         },
+        Migration {
+            version: 9,
+            name: "attestations",
+            sqlite: include_str!("../migrations/sqlite/0009_attestations.sql"),
+        },
     ],
 };
 

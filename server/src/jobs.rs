@@ -105,6 +105,8 @@ pub struct End {
     pub outputs: Vec<Content>,
     /// The latency record of the job.
     pub latency: v1::LatencyRecord,
+    /// The worker's attestation of the outputs, in a job that has succeeded.
+    pub attestation: Option<v1::Attestation>,
 }
 
 /// The current view of a job.

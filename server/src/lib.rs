@@ -21,6 +21,7 @@ pub mod digest;
 pub mod dispatch;
 pub mod edge;
 pub mod error;
+pub mod installation;
 pub mod jobs;
 pub mod keys;
 pub mod limits;

@@ -36,6 +36,7 @@ use crate::{
     connection::Callers,
     database,
     edge::{Door, Edge},
+    installation::{Installation, InstallationError},
     metrics::Telemetry,
     tasks::{Ended, Tasks},
     tls::{Port, Tls, TlsError},
@@ -92,6 +93,9 @@ pub enum RunError {
     /// Certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The key of the installation cannot be used.
+    #[error(transparent)]
+    Installation(#[from] InstallationError),
     /// An internal failure without an external cause.
     #[error("{what}: {cause}")]
     Internal {
@@ -286,7 +290,8 @@ impl Server {
         if let Some(tls) = tls {
             admin.spawn(CERTIFICATES, tls.watch());
         }
-        let mut backend = Backend::open(&config, clock.clone(), database.clone(), telemetry.clone())
+        let installation = Arc::new(Installation::open(&config, clock.clone(), telemetry.clone())?);
+        let mut backend = Backend::open(&config, clock.clone(), database.clone(), telemetry.clone(), installation)
             .await
             .map_err(|error| internal("the stores")(error.into()))?;
         let (health, routes) = standard_routes().map_err(|error| internal("reflection")(error.into()))?;

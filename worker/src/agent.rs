@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use self::{crowd::Crowd, memory::JobMemory};
 use crate::{
     Options, WorkerError,
+    attestor::Attestor,
     connection::{Client, Uplink, client},
     engine::{Engine, JobStatus},
     failure::caught,
@@ -47,6 +48,7 @@ pub(crate) struct Agent {
     options: Options,
     client: Client,
     worker_id: Bytes,
+    attestor: Attestor,
     device: Arc<dyn Device>,
     engine: Engine,
     keys: Arc<KeyCache>,
@@ -111,6 +113,7 @@ impl Agent {
         Ok(Self {
             client: client(uplink, options.token.as_deref())?,
             worker_id: Bytes::copy_from_slice(&worker_id),
+            attestor: Attestor::new(worker_id, options.clock.clone())?,
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
             programs: Programs::default(),
@@ -161,8 +164,11 @@ impl Agent {
         tokio::task::spawn_blocking(move || vectors.prove(&changed));
     }
 
-    /// Makes the held leases match the server's assignment.
+    /// Takes the certificate in a response, and makes the held leases match the assignment.
     fn apply(self: &Arc<Self>, response: v1::AttachResponse) {
+        if !response.certificate.is_empty() {
+            self.attestor.certify(&response.certificate);
+        }
         let mut wanted = HashMap::with_capacity(response.assignments.len());
         for assignment in response.assignments {
             if let Some(id) = assignment.lease.as_ref().map(LeaseId::from) {

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod attestor;
 mod blob;
 pub mod cli;
 mod connection;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cloakwork_clock::Clock;
 use cloakwork_proto::{is_deceptive, printable};
 
 use crate::WorkerError;
@@ -37,6 +38,8 @@ pub struct Options {
     /// Time for which jobs may go on after the worker is asked to stop, before they are handed
     /// back.
     pub grace: Duration,
+    /// Source of the time at which the worker signs its results.
+    pub clock: Clock,
 }
 
 impl Default for Options {
@@ -54,6 +57,7 @@ impl Default for Options {
             job_memory: 2 << 30,
             jobs_max: 4096,
             grace: Duration::from_secs(30),
+            clock: Clock::system(),
         }
     }
 }
@@ -96,6 +100,7 @@ impl std::fmt::Debug for Options {
             job_memory,
             jobs_max,
             grace,
+            clock: _,
         } = self;
         out.debug_struct("Options")
             .field("id", id)

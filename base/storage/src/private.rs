@@ -151,7 +151,7 @@ pub async fn open_tree(root: PathBuf) -> io::Result<PathBuf> {
 /// closed directory is not searched: with millions of files, each start would take minutes.
 /// Directories of other users, such as the `lost+found` of a file system, are left alone. Errors
 /// name the path.
-fn close_tree(root: &Path) -> io::Result<()> {
+pub fn close_tree(root: &Path) -> io::Result<()> {
     let named = |error| naming(root, error);
     let metadata = fs::metadata(root).map_err(named)?;
     if metadata.uid() != user() || metadata.mode() & OTHERS == 0 {

@@ -3,7 +3,7 @@
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    commands::{bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, sets, top, uploads},
+    commands::{anchor, bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, sets, top, uploads},
     context::Context,
     failure::Failure,
     global::Global,
@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// List, show, follow and cancel jobs.
     #[command(subcommand)]
     Jobs(jobs::Command),
+    /// Pin, list and remove anchors: the installations whose results you take.
+    #[command(subcommand)]
+    Anchor(anchor::Command),
     /// List unfinished uploads, and abort them.
     #[command(subcommand)]
     Uploads(uploads::Command),
@@ -86,6 +89,7 @@ impl Args {
             Command::Pbs(args) => pbs::run(&context, args).await,
             Command::Gate(args) => gate::run(&context, args).await,
             Command::Jobs(command) => jobs::run(&context, command).await,
+            Command::Anchor(command) => anchor::run(&context, command),
             Command::Uploads(command) => uploads::run(&context, command).await,
             Command::Sets => sets::run(&context).await,
             Command::Bench(args) => bench::run(&context, args).await,

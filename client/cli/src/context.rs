@@ -7,12 +7,14 @@ use std::{
 
 use cloakwork_client::{
     AnyKeys, CLIENT_KEY_FILE, CkksKeys, Client, ClientError, ConnectOptions, Encrypted, Finished, Identity, JobRequest,
-    KeyFileError, Keys, Program, RetryPolicy, Token, has_ended, params::ObjectKind, proto::Job,
+    KeyFileError, Keys, Program, RetryPolicy, Token, Trust, has_ended, params::ObjectKind, proto::Job,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::{failure::Failure, global::Global, interrupts::Interrupts, latency, output::show, results};
+use crate::{
+    anchors::Anchors, failure::Failure, global::Global, interrupts::Interrupts, latency, output::show, results,
+};
 
 /// The global arguments, with access to the server and the keys that they name.
 pub(crate) struct Context {
@@ -47,8 +49,44 @@ impl Context {
         if let (Some(certificate), Some(key)) = (&self.global.cert, &self.global.cert_key) {
             options.identity = Some(Identity::from_pem(read(certificate, CERTIFICATE)?, read(key, PRIVATE_KEY)?));
         }
+        options.trust = self.trust()?;
         let client = Client::connect(&options).await.map_err(|error| self.unreachable(error))?;
         Ok(client.retry_policy(retry))
+    }
+
+    /// Whose results the command takes.
+    fn trust(&self) -> Result<Trust, Failure> {
+        let Global { server, anchor, unverified, keys, .. } = &self.global;
+        if *unverified {
+            return Ok(Trust::Unverified);
+        }
+        let pinned = match anchor {
+            Some(anchor) => Some(anchor.clone()),
+            None => Anchors::read(keys)?.of(server).cloned(),
+        };
+        Ok(pinned.map_or(Trust::FirstUse, Trust::Anchor))
+    }
+
+    /// Pins the anchor that the client has, unless one is pinned. Without an anchor from the user,
+    /// it is the one that a server on this machine named on its first use.
+    async fn pin(&self, client: &Client) -> Result<(), Failure> {
+        let Global { server, anchor, keys, .. } = &self.global;
+        if anchor.is_some() || !keys.is_dir() {
+            return Ok(());
+        }
+        let Some(named) = client.anchor().await? else { return Ok(()) };
+        let anchors = Anchors::read(keys)?;
+        if anchors.of(server).is_some() {
+            return Ok(());
+        }
+        match anchors.pin(server, named.clone()) {
+            // The result of this command is verified anyway.
+            Err(Failure::Io(error)) => {
+                eprintln!("cloakwork: warning: the anchor of {server} is not pinned: {error}");
+                Ok(())
+            }
+            pinned => pinned,
+        }
     }
 
     /// Loads the keys of the directory, of either scheme.
@@ -120,7 +158,7 @@ impl Context {
         program: Program,
         inputs: Vec<Encrypted>,
     ) -> Result<Finished, Failure> {
-        let key = client.key_name(keys.key_id()).await?;
+        let key = client.use_key(keys).await?;
         let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::encrypted);
         self.run_request(client, &request).await
     }
@@ -128,6 +166,7 @@ impl Context {
     /// Runs a job to its end. Ctrl-C ends the wait, not the job.
     pub(crate) async fn run_request(&self, client: &Client, request: &JobRequest) -> Result<Finished, Failure> {
         let running = async {
+            self.pin(client).await?;
             let done = self.remarking(client, client.run(request)).await;
             done.map_err(|error| self.explain(error))
         };
@@ -185,8 +224,9 @@ impl Context {
 
     /// Records the results of a job, so that later commands can decrypt them. A directory that
     /// cannot be written to is a warning: the results of this command are good without a record.
-    pub(crate) fn record(&self, job: &Job, request: &JobRequest) -> Result<(), Failure> {
-        match results::record(&self.global.keys, &job.name, &request.output_shapes()) {
+    pub(crate) async fn record(&self, client: &Client, job: &Job, request: &JobRequest) -> Result<(), Failure> {
+        let asked = client.asked(request).await?;
+        match results::record(&self.global.keys, &job.name, &asked, &request.output_shapes()) {
             Err(Failure::Io(error)) => {
                 eprintln!("cloakwork: warning: no later command can use the results of {}: {error}", job.name);
                 Ok(())
@@ -207,7 +247,7 @@ impl Context {
             Ok(()) = tokio::signal::ctrl_c() => None,
         };
         if let Some(Ok(job)) = &asked
-            && let Err(failure) = self.record(job, request)
+            && let Err(failure) = self.record(client, job, request).await
         {
             return failure;
         }
@@ -238,13 +278,18 @@ impl Context {
         ))
     }
 
-    /// Adds advice to the error of a key that the server does not know.
+    /// Adds advice to the error of a job.
     fn explain(&self, error: ClientError) -> Failure {
-        let keys = self.global.keys.display();
-        match error.refusal().is_some_and(|refusal| refusal.reason == "KEY_NOT_FOUND") {
-            true => Failure::from(error).advised(format!("Has the key been pushed? cloakwork --keys {keys} keys push")),
-            false => error.into(),
-        }
+        let (keys, server) = (self.global.keys.display(), &self.global.server);
+        let advice = match error.reason() {
+            Some("KEY_NOT_FOUND") => format!("Has the key been pushed? cloakwork --keys {keys} keys push"),
+            Some("ATTESTATION_OTHER_INSTALLATION") => format!(
+                "Was this server set up anew, or its key changed? Ask its operator for the anchor, and pin it: cloakwork \
+                 --keys {keys} --server {server} anchor pin ANCHOR"
+            ),
+            _ => return error.into(),
+        };
+        Failure::from(error).advised(advice)
     }
 }
 

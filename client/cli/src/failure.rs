@@ -73,9 +73,9 @@ impl Failure {
 
     /// Prints the failure to standard error, as text or as a JSON document.
     pub(crate) fn print(&self, json: bool) {
-        let refusal = match self {
-            Self::Client(error) | Self::Advised { error, .. } => error.refusal(),
-            _ => None,
+        let (refusal, reason) = match self {
+            Self::Client(error) | Self::Advised { error, .. } => (error.refusal(), error.reason()),
+            _ => (None, None),
         };
         if !json {
             eprintln!("cloakwork: {}", visible(&self.to_string()));
@@ -87,7 +87,7 @@ impl Failure {
         let document = json!({ "error": {
             "exit_code": self.exit_code(),
             "message": self.to_string(),
-            "reason": refusal.map(|refusal| &refusal.reason).filter(|reason| !reason.is_empty()),
+            "reason": reason,
             "code": refusal.map(|refusal| format!("{:?}", refusal.code)),
             "retry_after_seconds": refusal.and_then(|refusal| refusal.retry_after).map(|delay| delay.as_secs_f64()),
             "metadata": refusal.map(|refusal| &refusal.metadata),
@@ -99,6 +99,8 @@ impl Failure {
 fn client_exit_code(error: &ClientError) -> u8 {
     match error {
         ClientError::Endpoint { .. }
+        | ClientError::NoAnchor { .. }
+        | ClientError::NoEvaluationKey
         | ClientError::UnknownSet { .. }
         | ClientError::OtherScheme { .. }
         // The arguments define the program, so a bad program is wrong usage. A program that the
@@ -108,7 +110,7 @@ fn client_exit_code(error: &ClientError) -> u8 {
         ClientError::Secret(SecretError::Ckks(error)) => ckks_exit_code(error),
         ClientError::Secret(SecretError::Os(_)) => OTHER,
         ClientError::Transport { .. } | ClientError::Timeout => UNAVAILABLE,
-        ClientError::JobFailed { .. } => JOB_FAILED,
+        ClientError::JobFailed { .. } | ClientError::Unsigned { .. } | ClientError::WrongOrigin { .. } => JOB_FAILED,
         ClientError::KeyPart { error, .. } => client_exit_code(error),
         ClientError::KeyFile(_) | ClientError::KeyPartMissing { .. } | ClientError::Secret(_) => LOCAL_KEY,
         ClientError::Format(_) | ClientError::CkksFormat(_) | ClientError::Io { .. } => LOCAL_KEY,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args as Group;
+use cloakwork_client::Anchor;
 
 /// Options that every command takes.
 #[derive(Clone, Debug, Group)]
@@ -24,6 +25,14 @@ pub(crate) struct Global {
     /// Private key of --cert (PEM).
     #[arg(long, global = true, env = "CLOAKWORK_CERT_KEY", value_name = "FILE", requires = "cert")]
     pub(crate) cert_key: Option<PathBuf>,
+    /// Anchor of the server: the public key of its installation. Without it, the anchor is taken
+    /// that `cloakwork anchor pin` has pinned. On this machine, the first use of a server pins its
+    /// anchor.
+    #[arg(long, global = true, env = "CLOAKWORK_ANCHOR", value_name = "ANCHOR", conflicts_with = "unverified")]
+    pub(crate) anchor: Option<Anchor>,
+    /// Take results of any origin, without verification.
+    #[arg(long, global = true)]
+    pub(crate) unverified: bool,
     /// Directory of the keys.
     #[arg(long, global = true, env = "CLOAKWORK_KEYS", value_name = "DIR", default_value = DEFAULT_KEYS)]
     pub(crate) keys: PathBuf,

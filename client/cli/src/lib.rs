@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod anchors;
 mod args;
 mod commands;
 mod context;

@@ -12,7 +12,7 @@ use cloakwork_circuit::{
         },
     },
 };
-use cloakwork_params::ckks::CkksSet;
+use cloakwork_params::{SetId, ckks::CkksSet};
 use prost::Message as _;
 
 use super::{BootstrapKind, Complex, KeySize};
@@ -70,6 +70,10 @@ impl VectorProgram {
 impl AnyProgram for VectorProgram {
     fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    fn set_id(&self) -> SetId {
+        self.set().id
     }
 
     fn input_lengths(&self) -> Vec<usize> {

@@ -61,7 +61,8 @@ impl Session {
             return Err(ClientError::malformed(problem));
         }
         check_length(blocks / each, T::TYPE)?;
-        let source = Source::Stored { name: name.to_owned(), noise_level };
+        let digest = self.0.client.list_digest(name, None).await?;
+        let source = Source::Stored { name: name.to_owned(), digest, noise_level };
         Ok(self.of_list(Arc::new(List { source, length: Some(blocks / each) })))
     }
 

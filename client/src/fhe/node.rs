@@ -7,7 +7,7 @@ use std::{
 
 use cloakwork_circuit::LIMITS;
 
-use crate::{Encrypted, Input, Integer, Kind, ProgramBuilder, ProgramError, Result, Type, Value};
+use crate::{Digest, Encrypted, Input, Integer, Kind, ProgramBuilder, ProgramError, Result, Type, Value};
 
 /// A value and its origin.
 pub struct Node {
@@ -43,6 +43,7 @@ pub(super) enum Source {
     /// A list on the server.
     Stored {
         name: String,
+        digest: Digest,
         noise_level: u32,
     },
 }
@@ -65,7 +66,7 @@ impl List {
     fn input(&self) -> Input {
         match &self.source {
             Source::Fresh(list) => Input::Encrypted(list.clone()),
-            Source::Stored { name, .. } => Input::Name(name.clone()),
+            Source::Stored { name, digest, .. } => Input::Known { name: name.clone(), digest: *digest },
         }
     }
 

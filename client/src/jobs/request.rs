@@ -8,18 +8,27 @@ use std::{
     time::Duration,
 };
 
-use cloakwork_proto::v1::{Job, JobSpec, job_spec};
+use cloakwork_clock::Clock;
+use cloakwork_params::SetId;
+use cloakwork_proto::v1::{JobSpec, job_spec};
 
-use super::Output;
-use crate::{Encrypted, Result, client::request_id, program::AnyProgram, shape::Shape};
+use crate::{Digest, Encrypted, client::request_id, program::AnyProgram, shape::Shape};
 
 /// An input of a program: a ciphertext for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// A list that travels with the job, or is stored first if it is long.
     Encrypted(Encrypted),
-    /// The resource name of a stored list, or of another job's output.
+    /// The resource name of a stored list, or of another job's output. Where the client does not
+    /// know the digest of an output, it asks the server for the job that made it.
     Name(String),
+    /// A stored list, or another job's output, of which the client knows the digest.
+    Known {
+        /// The resource name.
+        name: String,
+        /// The digest of the list.
+        digest: Digest,
+    },
 }
 
 /// A job to submit. Its request id is fixed from the start, so submitting it twice creates one job.
@@ -28,6 +37,11 @@ pub struct JobRequest {
     pub(crate) request_id: String,
     pub(crate) spec: JobSpec,
     pub(crate) inputs: Vec<Input>,
+    /// BLAKE3 of the program.
+    pub(crate) program: [u8; 32],
+    pub(crate) set: SetId,
+    /// When the request was made, in microseconds of Unix time.
+    pub(crate) since_micros: i64,
     /// For each input of the program, the number of ciphertexts of a row.
     input_lengths: Vec<usize>,
     /// For each output of the program, its shape without the number of rows.
@@ -55,6 +69,9 @@ impl JobRequest {
             request_id: request_id(),
             spec,
             inputs: Vec::new(),
+            program: Digest::of(program.bytes()).blake3,
+            set: program.set_id(),
+            since_micros: Clock::system().unix_micros(),
             input_lengths: program.input_lengths(),
             output_shapes: program.output_shapes(),
             rows: None,
@@ -121,15 +138,14 @@ impl JobRequest {
         self.is_handed_in.load(Ordering::Relaxed)
     }
 
-    /// Output number `index` of the request's job, for callers that have not waited in
-    /// [`Client::run`](crate::Client::run).
-    pub fn output(&self, job: &Job, index: usize) -> Result<Output> {
-        Output::of(job, &self.output_shapes(), index)
-    }
-
     /// The shape that each output of the job must have.
     pub fn output_shapes(&self) -> Vec<Shape> {
         self.output_shapes.iter().map(|shape| shape.clone().of_rows(self.rows)).collect()
+    }
+
+    /// Number of rows, if an input or the caller has stated it.
+    pub(crate) fn known_rows(&self) -> Option<u64> {
+        self.rows.map(|rows| rows as u64)
     }
 
     pub(crate) fn set_handed_in(&self, is_handed_in: bool) {
@@ -139,7 +155,7 @@ impl JobRequest {
     pub(crate) fn inline_bytes(&self) -> usize {
         let bytes = |input: &Input| match input {
             Input::Encrypted(list) => list.envelope.len(),
-            Input::Name(_) => 0,
+            Input::Name(_) | Input::Known { .. } => 0,
         };
         self.inputs.iter().map(bytes).sum()
     }

@@ -8,6 +8,45 @@ use cloakwork_secret::file::KeyFileError;
 use super::{Keys, Part, directory::client_key_path};
 use crate::{CkksKeys, Result};
 
+/// A key whose parts a server gets.
+pub trait EvaluationKey {
+    /// Public identifier, carried by everything that is made under the key.
+    fn key_id(&self) -> KeyId;
+
+    /// The parts of the evaluation key.
+    fn parts(&self) -> &[Part];
+}
+
+impl EvaluationKey for Keys {
+    fn key_id(&self) -> KeyId {
+        self.key_id()
+    }
+
+    fn parts(&self) -> &[Part] {
+        self.parts()
+    }
+}
+
+impl EvaluationKey for CkksKeys {
+    fn key_id(&self) -> KeyId {
+        self.key_id()
+    }
+
+    fn parts(&self) -> &[Part] {
+        self.parts()
+    }
+}
+
+impl EvaluationKey for AnyKeys {
+    fn key_id(&self) -> KeyId {
+        self.key_id()
+    }
+
+    fn parts(&self) -> &[Part] {
+        self.parts()
+    }
+}
+
 /// The keys of a directory, of either scheme, with the operations that both schemes share: pushing
 /// the parts and naming the key.
 #[derive(Debug)]

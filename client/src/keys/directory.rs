@@ -45,8 +45,8 @@ fn check(path: &Path, kind: ObjectKind, expected: &Expected) -> Result<()> {
     conforms.map_err(|error| ClientError::from(error).of_part(path))
 }
 
-/// Creates the directory if it does not exist, accessible only to its owner.
-pub(crate) fn make_directory(directory: &Path) -> Result<()> {
+/// Creates a directory of keys if it does not exist, accessible only to its owner.
+pub fn make_directory(directory: &Path) -> Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

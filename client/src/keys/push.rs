@@ -4,7 +4,7 @@ use cloakwork_params::KeyId;
 use cloakwork_proto::v1::{self, AddPartRequest, DeleteKeyRequest, GetKeyRequest, ListKeysRequest, RegisterKeyRequest};
 use futures_util::Stream;
 
-use super::{Keys, Part};
+use super::{EvaluationKey, Keys, Part, digests::digests_of};
 use crate::{Client, Progress, Result, Source, client::request_id, names, pages};
 
 impl Client {
@@ -38,6 +38,7 @@ impl Client {
         for part in parts {
             digests.push(part.source.digest().await?);
         }
+        self.origin.know(&digests);
         let missing = self.find_missing(&digests).await?;
         let to_send = || parts.iter().zip(&digests).filter(|(_, digest)| missing.contains(digest));
         let total = to_send().map(|(_, digest)| digest.size_bytes).sum();
@@ -56,6 +57,14 @@ impl Client {
             sent += digest.size_bytes;
         }
         Ok(digests.iter().map(|digest| digest.message()).collect())
+    }
+
+    /// The resource name of a key that was pushed before. From here on, the client takes results of
+    /// jobs under the key: a worker signs which parts it computed with, and only the parts of keys
+    /// that the client has pushed or used are its own.
+    pub async fn use_key(&self, key: &impl EvaluationKey) -> Result<String> {
+        self.origin.know(&digests_of(key.parts()).await?);
+        self.key_name(key.key_id()).await
     }
 
     /// The resource name of a key.

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use cloakwork_client::{Client, RetryPolicy, sized};
+use cloakwork_client::{Client, RetryPolicy, Trust, sized};
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex},
@@ -20,6 +20,11 @@ use tonic::transport::{Endpoint, server::Router};
 /// A client of `router`. Connection number i breaks when the client has written `budgets[i]` bytes.
 /// The connections after the last budget do not break.
 pub fn client(router: Router, budgets: impl Into<VecDeque<usize>>, policy: RetryPolicy) -> Client {
+    trusting(router, budgets, policy, Trust::Unverified)
+}
+
+/// A client as [`client`] makes it, which takes the results of a certain origin.
+pub fn trusting(router: Router, budgets: impl Into<VecDeque<usize>>, policy: RetryPolicy, trust: Trust) -> Client {
     let (accept, incoming) = mpsc::unbounded_channel::<io::Result<DuplexStream>>();
     tokio::spawn(router.serve_with_incoming(UnboundedReceiverStream::new(incoming)));
     let budgets = Arc::new(Mutex::new(budgets.into()));
@@ -30,7 +35,7 @@ pub fn client(router: Router, budgets: impl Into<VecDeque<usize>>, policy: Retry
         async move { sent.map(|()| TokioIo::new(Fragile { pipe: near, budget })) }
     });
     let endpoint = sized(Endpoint::from_static("http://fake.invalid"));
-    Client::from_channel(endpoint.connect_with_connector_lazy(connect), None, policy)
+    Client::from_channel(endpoint.connect_with_connector_lazy(connect), None, policy, trust)
 }
 
 struct Fragile {

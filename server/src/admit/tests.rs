@@ -73,6 +73,7 @@ impl Fixture {
             error: None,
             outputs: outputs.iter().map(|output| Content::inline((*output).clone())).collect(),
             latency: LatencyRecord::default(),
+            attestation: None,
         };
         let writes = [Write::Submitted(job), Write::Ended(Ended { job: id, end: Arc::new(end) })];
         self.admission.store.apply(Survival::Crash, &writes).await.unwrap();

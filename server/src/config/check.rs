@@ -6,9 +6,12 @@ use tracing_subscriber::EnvFilter;
 
 use super::{BlobStore, Config, Problem};
 
+/// Longest life of a worker's certificate: a year. A stolen key signs as long.
+const CERTIFICATE_HOURS_MAX: u64 = 8784;
+
 /// Returns the errors of settings whose values are valid individually but not in combination.
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
-    let Config { verify_percent, listen, storage, auth, limits, log, .. } = config;
+    let Config { verify_percent, listen, storage, auth, attestation, limits, log, .. } = config;
     let mut problems = limits.contradictions();
     let mut unless = |fine: bool, text: &str| {
         if !fine {
@@ -40,6 +43,14 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     unless(
         !auth.worker_mtls || listen.client_ca.is_some(),
         "auth.worker_mtls needs listen.client_ca, the authority that the workers' certificates come from",
+    );
+    unless(
+        attestation.sign_command.is_some() == attestation.anchor.is_some(),
+        "attestation.sign_command and attestation.anchor go together: set both or neither",
+    );
+    unless(
+        (1..=CERTIFICATE_HOURS_MAX).contains(&attestation.certificate_hours),
+        &format!("attestation.certificate_hours must be from 1 to {CERTIFICATE_HOURS_MAX}"),
     );
     unless(
         storage.blobs != BlobStore::S3 || !storage.s3_bucket.is_empty(),

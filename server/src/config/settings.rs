@@ -129,6 +129,14 @@ sections! {
         auth.worker_mtls:
             "Workers that connect over the network must present a certificate signed by listen.client_ca. A token is not sufficient.";
     }
+    "attestation" "Signatures under results. `cloakwork-server anchor` prints the public key that clients pin." {
+        attestation.sign_command = "\"/usr/local/bin/sign-with-kms\"":
+            "Program that signs with the installation's key: it reads 104 bytes and writes their Ed25519 signature of 64 bytes. Without it, the key is in storage.directory.";
+        attestation.anchor = "\"ed25519:...\"":
+            "Public key of attestation.sign_command, as `ed25519:` and 64 hexadecimal digits. More keys, separated by commas, are next or retired ones.";
+        attestation.certificate_hours:
+            "Life of the certificate of a worker's key, which is renewed after half of it. A worker that must not sign any more stops at its end.";
+    }
     "worker" "The worker inside this process. `cloakwork-worker --server` starts further workers." {
         worker.embedded:
             "Run a worker inside this process.";

@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use cloakwork_attestation::{Anchor, AnchorError};
+
 use crate::address::TrustedProxies;
 
 /// A value as read from a source.
@@ -116,6 +118,20 @@ impl Value for SocketAddr {
 
     fn show(&self) -> Option<String> {
         self.to_string().show()
+    }
+}
+
+impl Value for Option<Anchor> {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let text = String::read(raw)?;
+        match text.is_empty() {
+            true => Ok(None),
+            false => text.parse().map(Some).map_err(|error: AnchorError| format!("is no anchor: {error}")),
+        }
+    }
+
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(|anchor| anchor.to_string().show())
     }
 }
 

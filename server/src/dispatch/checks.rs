@@ -349,8 +349,8 @@ mod tests {
     fn two_of_three_workers_decide() {
         let [one, two, three] = [1, 2, 3].map(WorkerId);
         let (first, second) = (computed(1, 7), computed(2, 8));
-        assert_eq!(computed(2, 7).judge(&[first.clone()]), Verdict::Confirmed { wrong: Vec::new() });
-        assert_eq!(second.judge(&[first.clone()]), Verdict::Open);
+        assert_eq!(computed(2, 7).judge(std::slice::from_ref(&first)), Verdict::Confirmed { wrong: Vec::new() });
+        assert_eq!(second.judge(std::slice::from_ref(&first)), Verdict::Open);
         let earlier = [first, second];
         assert_eq!(computed(3, 7).judge(&earlier), Verdict::Confirmed { wrong: vec![two] });
         assert_eq!(computed(3, 8).judge(&earlier), Verdict::Wrong(vec![one]));

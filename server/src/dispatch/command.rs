@@ -139,6 +139,8 @@ pub struct Outcome {
     pub lowering: v1::Lowering,
     /// The stages that the worker measured.
     pub latency: v1::LatencyRecord,
+    /// The worker's attestation of the outputs. `None` for a failure.
+    pub attestation: Option<v1::Attestation>,
     /// When the outcome began to arrive.
     pub returned: Instant,
     /// When the outputs were stored.

@@ -107,15 +107,15 @@ impl Actor {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         self.loads.forget(job, live.epoch);
         let handed_in = self.outcome.take_if(|handed_in| handed_in.outcome.job == job);
-        let (mut outputs, mut error, mut worker, mut shares) = (Vec::new(), None, None, None);
-        let mut sampled = None;
+        let (mut outputs, mut attestation, mut sampled) = (Vec::new(), None, None);
+        let (mut error, mut worker, mut shares) = (None, None, None);
         if let Some(HandedIn { outcome, share }) = handed_in {
             sampled = outcome.sample.map(|sample| (outcome.worker, sample, outcome.lowering));
             shares = Some(Shares { _memory: outcome.memory, _write: share });
             (live.timeline.returned, live.timeline.stored) = (Some(outcome.returned), Some(outcome.stored));
             worker = Some(outcome.latency);
             match outcome.result {
-                Ok(contents) => outputs = contents,
+                Ok(contents) => (outputs, attestation) = (contents, outcome.attestation),
                 Err(failure) => error = Some(failure.error),
             }
         }
@@ -134,6 +134,7 @@ impl Actor {
             error: (state != JobState::Succeeded).then(|| error.unwrap_or_else(|| reason_of(&end))),
             outputs,
             latency: live.timeline.record(Instant::now(), worker.clone(), attempts),
+            attestation,
         });
         let handed_over = state == JobState::Succeeded
             && live.meta.inline_outputs

@@ -168,9 +168,16 @@ impl Leased {
             rows: meta.rows,
             priority: i32::from(meta.priority),
             companion: self.companion(),
+            request_id: Bytes::copy_from_slice(&self.request_id()),
             check_rows: self.check.as_ref().map_or_else(Vec::new, |check| check.rows.to_vec()),
             lowering: self.check.as_ref().map_or(v1::Lowering::Unspecified, |check| check.lowering).into(),
         }
+    }
+
+    /// The id of the client's request. A check has none, so that nobody can show the statement
+    /// about a check to a client.
+    pub fn request_id(&self) -> [u8; 16] {
+        if self.check.is_some() { [0; 16] } else { self.meta.request_id }
     }
 
     /// The companion set's key, if the job has its parts.

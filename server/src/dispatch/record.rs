@@ -151,7 +151,15 @@ mod tests {
 
     fn end(state: JobState, reason: Option<&str>, latency: LatencyRecord) -> End {
         let error = reason.map(|reason| JobError { reason: reason.to_owned(), ..JobError::default() });
-        End { state, ended_micros: 0, outputs_expire_micros: None, error, outputs: Vec::new(), latency }
+        End {
+            state,
+            ended_micros: 0,
+            outputs_expire_micros: None,
+            error,
+            outputs: Vec::new(),
+            latency,
+            attestation: None,
+        }
     }
 
     /// Fails unless the metrics contain each of the lines.

@@ -169,6 +169,7 @@ impl Fixture {
             sample: None,
             lowering: v1::Lowering::Unspecified,
             latency: LatencyRecord::default(),
+            attestation: None,
             returned: now,
             stored: now,
         };

@@ -124,6 +124,12 @@ reasons! {
     // Workers.
     STALE_LEASE Aborted "Drop the job; another worker has its lease now"
     WORKER_UNKNOWN Unavailable "Attach first, and try again when the first assignment has arrived"
+    CERTIFICATE_UNAVAILABLE Unavailable "Try again; if the error persists, tell the operator to look at attestation.sign_command"
+    ATTESTATION_MISSING InvalidArgument "Use workers and servers of one version; as a client, ask the operator for a server that signs"
+    ATTESTATION_INVALID InvalidArgument "Do not use the result; tell the operator"
+    ATTESTATION_EXPIRED FailedPrecondition "Set the clocks of worker, server and client; do not use the result"
+    ATTESTATION_OTHER_INSTALLATION FailedPrecondition "Compare the pinned anchor with the one that the operator prints; do not use the result"
+    ATTESTATION_MISMATCH InvalidArgument "Do not use the result; it belongs to another job"
     WORKER_REFUSED ResourceExhausted "Attach fewer workers, or raise limits.workers"
     WORKER_QUARANTINED FailedPrecondition "Examine the worker's machine, then restart the worker"
 

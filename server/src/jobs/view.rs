@@ -33,6 +33,7 @@ impl JobView {
             rows_done: if self.state == v1::JobState::Succeeded { meta.rows } else { self.rows_done },
             attempts: end.map_or(self.attempts, |end| end.latency.attempts),
             stage: self.stage().into(),
+            attestation: end.and_then(|end| end.attestation.clone()),
         }
     }
 
@@ -102,6 +103,7 @@ mod tests {
             inline: Bytes::from_static(b"output"),
         };
         assert_eq!(job.outputs, [expected]);
+        assert_eq!(job.attestation.as_ref().expect("an attestation").signed, "signed");
         assert_eq!((job.attempts, job.stage()), (4, v1::JobStage::Unspecified));
     }
 
@@ -127,6 +129,7 @@ mod tests {
             error: Some(error).filter(|_| state == v1::JobState::Failed),
             outputs,
             latency: v1::LatencyRecord { attempts: 4, ..v1::LatencyRecord::default() },
+            attestation: Some(v1::Attestation { signed: Bytes::from_static(b"signed"), key_parts: Vec::new() }),
         };
         let meta = JobMeta {
             id: JobId(1),

@@ -83,6 +83,13 @@ pub const FIXED: &[Fixed] = &[
         "1",
         "Jobs whose programs and inputs the dispatcher reads from the database at a time. Tenants take turns",
     ),
+    row("ISSUED_MAX", "server/src/installation.rs", "1024", "Certificates of workers that the server remembers"),
+    row(
+        "CERTIFICATE_HOURS_MAX",
+        "server/src/config/check.rs",
+        "8784",
+        "Largest value of `attestation.certificate_hours`: a year",
+    ),
     row(
         "CHECKS_MAX",
         "server/src/dispatch/checks.rs",

@@ -100,6 +100,10 @@ metrics! {
         "Workers that disconnected, by reason (left, lost, refused)";
     leases_expired: Counter ["clock"] "leases_expired_total" "leases"
         "Jobs taken from a worker, by the timeout that expired (connection, lease, progress)";
+    certificates: Counter ["result"] "worker_certificates_total" "certificates"
+        "Requests for a certificate of a worker's key, by result (issued, failed)";
+    attestations_refused: Counter ["reason"] "attestations_refused_total" "results"
+        "Results that were refused because the worker's attestation does not hold, by reason. docs/errors explains each reason";
     false_alarms: Counter [] "worker_false_alarms_total" "results"
         "Reports of a damaged key part whose stored bytes are intact. The worker that reported it is at fault";
     stale_results: Counter [] "stale_results_total" "results" "Results that arrived after their lease was lost, and were discarded";

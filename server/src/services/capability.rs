@@ -14,6 +14,7 @@ use crate::{
     admit::check_computes,
     caller::Caller,
     dispatch::{Dispatcher, PoolView},
+    installation::Installation,
     limits::Limits,
 };
 
@@ -24,6 +25,8 @@ pub struct Capabilities {
     pub dispatcher: Dispatcher,
     /// Limits.
     pub limits: Arc<Limits>,
+    /// The installation, whose public keys clients may compare.
+    pub installation: Arc<Installation>,
     /// Whether weak parameter sets are served.
     pub allow_weak_sets: bool,
     /// Percentage of rows that are computed a second time.
@@ -52,6 +55,7 @@ impl CapabilityService for Capabilities {
             parameter_sets: sets.map(describe).collect(),
             operations: operations().map(|kind| kind.as_str_name().to_owned()).collect(),
             pools: pools.iter().map(|view| pool(view, self.allow_weak_sets, self.verify_percent)).collect(),
+            installation_keys: self.installation.anchor().keys().iter().map(ToString::to_string).collect(),
         }))
     }
 }

@@ -32,6 +32,7 @@ use super::{Transfers, intake::Arrived};
 use crate::{
     dispatch::Dispatcher,
     error::{DEADLINE_EXCEEDED, FIELD_MISSING},
+    installation::{Installation, Renewal},
     limits::Limits,
     metrics::Telemetry,
 };
@@ -57,6 +58,8 @@ pub struct Workers {
     pub failures: Failures,
     /// Limits.
     pub limits: Arc<Limits>,
+    /// Certifies workers and checks their attestations.
+    pub installation: Arc<Installation>,
     /// Metrics.
     pub telemetry: Arc<Telemetry>,
     /// Counters of sent bytes.
@@ -78,12 +81,15 @@ impl WorkerService for Workers {
         let first = first.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?;
         let report = Arc::new(report::report(&first)?);
         let (version, device) = (label(&first.version, "version")?, label(&first.device, "device")?);
+        let key = report::attestation_key(&first)?;
         let shown = watch::Sender::new(report::shown(&first));
         // The message may be many times as large as the report.
         drop(first);
         let (worker, name) = (report.worker, report.name.clone());
         let interval = Duration::from_millis(self.limits.report_ms);
-        let assignments = Assignments::new(shown.subscribe(), interval, self.draining.clone());
+        // A worker without a certificate gets no job, because its results would be refused.
+        let renewal = Renewal::begin(self.installation.clone(), worker, key).await?;
+        let assignments = Assignments::new(shown.subscribe(), renewal.certificates(), interval, self.draining.clone());
         let (wishes, stream) = self.dispatcher.attach(report).await?;
         // Logged as text, not with `Display`: a name of several words then cannot imitate other
         // fields of the line.
@@ -94,7 +100,10 @@ impl WorkerService for Workers {
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
             // Ends with the stream, for whatever cause.
-            let ended = inbox.pass_on(current, &mut failure, |report| dispatcher.report(stream, report)).await;
+            let ended = tokio::select! {
+                ended = inbox.pass_on(current, &mut failure, |report| dispatcher.report(stream, report)) => ended,
+                expired = renewal.run() => Err(expired),
+            };
             let _ = dispatcher.detach(worker, stream).await;
             if let Err(status) = ended {
                 let _ = failure.send(status);

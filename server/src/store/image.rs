@@ -102,9 +102,9 @@ impl<'w> Image<'w> {
                 "INSERT INTO jobs (id, tenant, request_id, request_digest, program, key_id, parameter_set, row_count, \
                  pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, cost, \
                  key_parts, promised, state, epoch, attempts, worker, suspect, solo_crashes, ended_micros, \
-                 outputs_expire_micros, reason, message, latency, has_outputs) VALUES ($1, $2, $3, $4, $5, $6, $7, \
-                 $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, \
-                 $28, $29)",
+                 outputs_expire_micros, reason, message, latency, has_outputs, attestation) VALUES ($1, $2, $3, $4, \
+                 $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, \
+                 $26, $27, $28, $29, $30)",
             )
             .bind(id::to_bytes(meta.id))
             .bind(&*meta.tenant)
@@ -156,7 +156,7 @@ impl<'w> Image<'w> {
                          suspect = CASE WHEN $4 = 1 THEN $7 ELSE suspect END, \
                          solo_crashes = CASE WHEN $4 = 1 THEN $8 ELSE solo_crashes END, ended_micros = $9, \
                          outputs_expire_micros = $10, reason = $11, message = $12, latency = $13, \
-                         has_outputs = $14 WHERE id = $1",
+                         has_outputs = $14, attestation = $15 WHERE id = $1",
                     )
                     .bind(job)
                     .bind(self.promised)
@@ -211,7 +211,8 @@ impl<'w> Image<'w> {
             .bind(error.map(|error| error.reason.clone()))
             .bind(error.map(|error| error.message.clone()))
             .bind(latency.map(|record| record.encode_to_vec()))
-            .bind(self.end.is_some_and(|end| !end.outputs.is_empty()));
+            .bind(self.end.is_some_and(|end| !end.outputs.is_empty()))
+            .bind(self.end.and_then(|end| end.attestation.as_ref()).map(|attestation| attestation.encode_to_vec()));
     }
 }
 

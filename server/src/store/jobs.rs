@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
 use cloakwork_keystore::release_pins;
 use cloakwork_params::{AnySet, KeyId, SetId};
-use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
+use cloakwork_proto::v1::{Attestation, JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
 use cloakwork_storage::{Asker, Batch, Connection, Error, Row, Rows, Survival};
 use prost::Message as _;
@@ -238,6 +238,7 @@ fn end(row: &Row, state: JobState, ended_micros: i64, outputs: Vec<Content>) -> 
             Some(bytes) => LatencyRecord::decode(bytes).map_err(corrupt)?,
             None => LatencyRecord::default(),
         },
+        attestation: row.bytes_or_null("attestation")?.map(Attestation::decode).transpose().map_err(corrupt)?,
     })
 }
 

@@ -64,6 +64,7 @@ fn end(number: u8, outputs: &[usize]) -> Write {
         error: None,
         outputs: outputs.collect(),
         latency: LatencyRecord::default(),
+        attestation: None,
     };
     Write::Ended(Ended { job: JobId(number.into()), end: Arc::new(end) })
 }

@@ -27,6 +27,7 @@ async fn jobs(store: &Store) {
             error: None,
             outputs: [output].into(),
             latency: LatencyRecord::default(),
+            attestation: None,
         };
         Write::Ended(Ended { job: JobId(number), end: Arc::new(end) })
     };
@@ -94,6 +95,7 @@ async fn outputs_and_records_go_at_their_time() {
         error: None,
         outputs: [Content::inline(bytes::Bytes::from_static(&[1]))].into(),
         latency: LatencyRecord::default(),
+        attestation: None,
     };
     let ended = Write::Ended(Ended { job: JobId(1), end: Arc::new(end) });
     store.apply(Survival::Crash, &[job("a", 1, 1), ended]).await.unwrap();

@@ -156,6 +156,7 @@ impl Client {
             rows,
             priority: 0,
             companion: self.companion.clone(),
+            request_id: Bytes::from_static(b"the request's id"),
             ..Default::default()
         }
     }

@@ -8,6 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use cloakwork_attestation::{
+    Anchor, Certificate, Claim, InstallationKey, PublicKey, Subject, Verifier, digest_of_list,
+};
+use cloakwork_params::AnySet;
 use cloakwork_proto::v1::{
     self, commit_header::Outcome, commit_result_request::Part, worker_service_server as service,
 };
@@ -189,8 +193,9 @@ impl FakeServer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The complete assignment. Assignments whose lease the worker has reported carry no content.
-    fn wish(&self, shown: &[v1::Lease]) -> v1::AttachResponse {
+    /// The complete assignment, with a certificate of the worker's key. Assignments whose lease the
+    /// worker has reported carry no content.
+    fn wish(&self, shown: &[v1::Lease], certificate: &Bytes) -> v1::AttachResponse {
         let state = self.state();
         let assignment = |(lease, content): &(v1::Lease, v1::JobContent)| v1::Assignment {
             lease: Some(lease.clone()),
@@ -199,7 +204,8 @@ impl FakeServer {
         };
         let report_interval = Some(Duration::from_millis(200).try_into().expect("a short time"));
         let assignments = state.wanted.iter().map(assignment).collect();
-        v1::AttachResponse { assignments, report_interval, draining: state.draining }
+        let certificate = certificate.clone();
+        v1::AttachResponse { assignments, report_interval, draining: state.draining, certificate }
     }
 
     async fn talk(
@@ -209,12 +215,13 @@ impl FakeServer {
     ) {
         let mut changes = self.version.subscribe();
         let generation = self.state().generation;
-        let mut shown = Vec::new();
+        let (mut shown, mut certificate) = (Vec::new(), Bytes::new());
         loop {
             tokio::select! {
                 report = reports.message() => match report {
                     Ok(Some(report)) => {
                         shown = report.leases.iter().filter_map(|report| report.lease.clone()).collect();
+                        certificate = certify(&report);
                         self.state().reports.push(report);
                         self.wake();
                     }
@@ -230,7 +237,7 @@ impl FakeServer {
                 let _ = sender.send(Err(Status::unavailable("restarting"))).await;
                 return;
             }
-            if !stalled && sender.send(Ok(self.wish(&shown))).await.is_err() {
+            if !stalled && sender.send(Ok(self.wish(&shown, &certificate))).await.is_err() {
                 return;
             }
         }
@@ -294,13 +301,16 @@ impl service::WorkerService for FakeServer {
             state.refuse_commits -= 1;
             return Err(Status::unavailable("not now"));
         }
-        let accepted = state.wanted.iter().any(|(lease, _)| Some(lease) == header.lease.as_ref());
+        let leased = state.wanted.iter().find(|(lease, _)| Some(lease) == header.lease.as_ref()).cloned();
         let lowering = header.lowering();
-        let job = header.lease.expect("a lease").job_id;
-        if accepted {
+        let (job, accepted) = (header.lease.expect("a lease").job_id, leased.is_some());
+        if let Some((_, content)) = leased {
             state.wanted.retain(|(lease, _)| lease.job_id != job);
             let (result, digests) = match header.outcome.expect("an outcome") {
-                Outcome::Outputs(outputs) => (Ok(data.into()), outputs.digests),
+                Outcome::Outputs(outputs) => {
+                    check_attestation(&job, &content, &outputs);
+                    (Ok(data.into()), outputs.digests)
+                }
                 Outcome::Failure(failure) => (Err(failure), Vec::new()),
             };
             let latency = header.latency.expect("a record");
@@ -311,4 +321,48 @@ impl service::WorkerService for FakeServer {
         self.wake();
         Ok(Response::new(v1::CommitResultResponse { accepted }))
     }
+}
+
+/// The key of the fake installation.
+fn installation() -> InstallationKey {
+    InstallationKey::from_seed(&[7; 32])
+}
+
+/// A certificate of a worker's key, for all times.
+fn certify(report: &v1::AttachRequest) -> Bytes {
+    let claim = Claim {
+        installation: installation().public(),
+        key: PublicKey(report.attestation_key.as_ref().try_into().expect("a key of 32 bytes")),
+        worker: report.worker_id.as_ref().try_into().expect("an id of 16 bytes"),
+        not_before_micros: 0,
+        not_after_micros: i64::MAX,
+    };
+    Certificate::sign(&installation(), claim).encode().into()
+}
+
+/// Fails unless the worker has signed that these are the outputs of this job.
+fn check_attestation(job: &Bytes, content: &v1::JobContent, outputs: &v1::CommitOutputs) {
+    let verifier = Verifier::new(Anchor::new([installation().public()]).expect("an anchor"));
+    let statement = verifier.verify(&outputs.attestation, i64::MAX).expect("a valid attestation");
+    let id = |bytes: &Bytes| <[u8; 16]>::try_from(bytes.as_ref()).expect("16 bytes");
+    let digest = |bytes: &Bytes| <[u8; 32]>::try_from(bytes.as_ref()).expect("32 bytes");
+    let inputs = content.inputs.iter().map(|input| match input.source.as_ref().expect("a source") {
+        v1::assigned_input::Source::Inline(bytes) => *blake3::hash(bytes).as_bytes(),
+        v1::assigned_input::Source::Blob(blob) => digest(&blob.blake3),
+    });
+    let companion = content.companion.iter().flat_map(|companion| &companion.key_parts);
+    let parts: Vec<[u8; 32]> = content.key_parts.iter().chain(companion).map(|part| digest(&part.blake3)).collect();
+    let outputs: Vec<[u8; 32]> = outputs.digests.iter().map(|output| digest(&output.blake3)).collect();
+    let expected = Subject {
+        job: id(job),
+        request: id(&content.request_id),
+        program: *blake3::hash(&content.program).as_bytes(),
+        key: id(&content.key_id),
+        evaluation_key: digest_of_list(&parts),
+        set: AnySet::by_name(&content.parameter_set).expect("a set").id().0,
+        rows: if content.check_rows.is_empty() { content.rows } else { content.check_rows.len() as u64 },
+        inputs: digest_of_list(&inputs.collect::<Vec<_>>()),
+        outputs: digest_of_list(&outputs),
+    };
+    assert_eq!(statement.subject.check(&expected), Ok(()));
 }

@@ -15,7 +15,7 @@ use cloakwork_tfhe::{
     format::{CiphertextList, WireObject, decode, encode},
 };
 
-use crate::ckks;
+use crate::{attestations, ckks};
 
 /// A decoder to fuzz.
 pub struct Target {
@@ -34,6 +34,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "compact_public_key", run: decode_compact_public_key_input },
     Target { name: "compressed_list", run: decode_compressed_list_input },
     Target { name: "lut", run: decode_lut_input },
+    Target { name: "attestation", run: attestations::verify_attestation_input },
+    Target { name: "anchor", run: attestations::read_anchor_input },
     Target { name: "program", run: decode_program_input },
     Target { name: "vector_program", run: decode_vector_program_input },
     Target { name: "seeded_packing_key", run: decode_seeded_packing_key_input },

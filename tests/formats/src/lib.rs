@@ -3,11 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+mod attestations;
 mod cases;
 mod ckks;
 mod inputs;
 pub mod parameters;
 
+pub use attestations::{read_anchor_input, verify_attestation_input};
 pub use cases::{Case, Comparison, KEY_ID, all, named};
 pub use ckks::{
     CkksCase, Decoder, all_of_ckks, decode_ckks_ciphertext_input, decode_seeded_ckks_ciphertext_input,

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attestation;
 mod core;
 mod integers;
 mod load;
@@ -46,6 +47,7 @@ struct Options {
 /// A measurement that can run on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
+    Attestation,
     Batch,
     Clients,
     Integers,
@@ -90,6 +92,9 @@ fn main() {
     let mut report = Report::begin(SET);
     if wanted(Part::Scheduler) {
         scheduler_rates(effort, &mut report);
+    }
+    if wanted(Part::Attestation) {
+        attestation::measure(effort.rounds, &mut report);
     }
     // One thread, because the client's computation takes time from the service that it measures.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();

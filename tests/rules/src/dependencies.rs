@@ -11,6 +11,7 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork-params", &[]),
     ("cloakwork-proto", &[]),
+    ("cloakwork-attestation", &[]),
     ("cloakwork-math", &["params"]),
     ("cloakwork-tfhe", &["math", "params"]),
     ("cloakwork-ckks", &["math", "params"]),
@@ -29,13 +30,27 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork-vectors", &["device", "circuit", "ckks", "math", "params"]),
     (
         "cloakwork-worker",
-        &["device", "vectors", "cuda", "hpu", "circuit", "tfhe", "ckks", "params", "proto", "residency", "retry"],
+        &[
+            "attestation",
+            "device",
+            "vectors",
+            "cuda",
+            "hpu",
+            "circuit",
+            "tfhe",
+            "ckks",
+            "clock",
+            "params",
+            "proto",
+            "residency",
+            "retry",
+        ],
     ),
     (
         "cloakwork-server",
-        &["scheduler", "keystore", "circuit", "worker", "clock", "params", "proto", "share", "storage"],
+        &["attestation", "scheduler", "keystore", "circuit", "worker", "clock", "params", "proto", "share", "storage"],
     ),
-    ("cloakwork-client", &["secret", "circuit", "params", "proto", "retry"]),
+    ("cloakwork-client", &["attestation", "secret", "circuit", "clock", "params", "proto", "retry"]),
     ("cloakwork", &["client", "clock"]),
 ];
 

@@ -136,8 +136,8 @@ async fn a_worker_stopped_beyond_its_lease_changes_no_result() {
     let later = tenant.client.job(&job.name).await.expect("a job");
     let end = (ended.state(), ended.attempts, &ended.end_time);
     assert_eq!((later.state(), later.attempts, &later.end_time), end);
-    let output = request.output(&later, 0).expect("an output");
-    let output = tenant.client.output(&output).await.expect("its bytes");
+    let finished = tenant.client.finish(later, Duration::ZERO, &request).await.expect("a signed result");
+    let output = tenant.client.output(&finished.output(0).expect("an output")).await.expect("its bytes");
     let values = tenant.keys.decrypt(&output).expect("values").to_vec();
     assert_eq!(values, many, "200 steps through four values lead back");
 }

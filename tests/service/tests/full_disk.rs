@@ -1,6 +1,6 @@
 //! A server whose disk is full, and then has room again.
 
-use cloakwork_client::{Client, ClientError, Keys, Progress, Refusal, RetryPolicy, set_by_name};
+use cloakwork_client::{Client, ClientError, Keys, Output, Progress, Refusal, RetryPolicy, set_by_name};
 use cloakwork_tests_service::{Server, Setup, SmallDisk, TOY, Tenant, Worker, eventually};
 
 /// Room for the databases, a few toy keys and some jobs.
@@ -48,6 +48,7 @@ async fn a_server_with_a_full_disk_refuses_calls_and_loses_no_job() {
     disk.fill();
     // Free pages may still take some jobs. The server must not lose those either.
     let impatient = server.client().await.retry_policy(RetryPolicy::NEVER);
+    impatient.use_key(&tenant.keys).await.expect("the digests of the key");
     let mut refused = None;
     for index in 0..LAST_JOBS_MAX {
         let value = index as u64 % 16;
@@ -85,7 +86,9 @@ async fn a_server_with_a_full_disk_refuses_calls_and_loses_no_job() {
         .await;
         let job = tenant.client.job(name).await.expect("it has ended");
         assert!(job.error.is_none(), "{job:?}");
-        let output = tenant.squares(&[*value]).output(&job, 0).expect("an output");
+        tenant.client.verify(&job, None).await.expect("a worker has signed it");
+        let message = job.outputs.first().cloned().expect("an output");
+        let output = Output { message, shape: tenant.squares(&[*value]).output_shapes().remove(0) };
         let output = tenant.client.output(&output).await.expect("its bytes");
         assert_eq!(*tenant.keys.decrypt(&output).expect("our key"), [value * value % 16]);
     }

@@ -53,6 +53,7 @@ impl Liar {
             pool: "cpu".into(),
             wanted_cost: 1 << 30,
             parameter_sets: vec![TOY.into()],
+            attestation_key: Bytes::from_static(&[6; 32]),
             ..Default::default()
         };
         change(&mut report);

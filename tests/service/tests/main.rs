@@ -10,6 +10,7 @@ mod fetches;
 mod flow;
 mod full_disk;
 mod gpu;
+mod installation;
 mod integers;
 mod liar;
 mod logs;

@@ -1,5 +1,7 @@
 //! A service in use records every metric that it declares.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use cloakwork_client::Input;
 use cloakwork_proto::v1::{BeginUploadRequest, Digest, WriteRequest, blob_service_client::BlobServiceClient};
@@ -9,6 +11,7 @@ use tonic::transport::Channel;
 
 /// Metrics of faults that this test does not cause, and of second computations, which are off.
 const FAULTS: &[&str] = &[
+    "cloakwork_attestations_refused_total",
     "cloakwork_log_suppressed_total",
     "cloakwork_stale_results_total",
     "cloakwork_worker_false_alarms_total",
@@ -34,7 +37,8 @@ async fn a_service_in_use_records_every_declared_metric() {
     first.process().kill();
     let mut second = Worker::start(&server, "second", &token);
     let ended = tenant.client.wait(&job.name).await.expect("an end");
-    tenant.client.output(&request.output(&ended, 0).expect("an output")).await.expect("its bytes");
+    let finished = tenant.client.finish(ended, Duration::ZERO, &request).await.expect("a signed result");
+    tenant.client.output(&finished.output(0).expect("an output")).await.expect("its bytes");
     tenant.check_squares(&[1, 2, 3]).await;
     broken_uploads(&server, &tenant).await;
     // A refusal, and a worker that shuts down in good order.

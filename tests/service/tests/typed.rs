@@ -8,8 +8,8 @@ use cloakwork_tests_service::{Server, Setup, TOY};
 async fn session(server: &Server) -> Session {
     let client = server.client().await;
     let keys = Keys::generate(set_by_name(TOY).expect("a set"), Progress::none()).await.expect("keys");
-    let key = client.push_key(&keys, &Progress::none()).await.expect("the key is taken");
-    Session::new(client, keys, &key.name)
+    client.push_key(&keys, &Progress::none()).await.expect("the key is taken");
+    Session::new(client, keys).await.expect("the digests of the key")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -367,6 +367,7 @@ async fn inputs_that_do_not_match_the_program_and_the_key_are_refused() {
     // Keys and outputs of another tenant are not visible.
     let token = server.token("stranger", "jobs,keys,read");
     let stranger = server.client_with(&token).await;
+    stranger.use_key(&one.keys).await.expect("the digests of the key");
     let request = JobRequest::new(program(), &one.key).encrypted(one.encrypt(0.5));
     assert!(matches!(refusal(stranger.run(&request).await).0.as_str(), "WRONG_TENANT"));
     let finished = one.client.run(&one.job(0.5)).await.expect("the job succeeds");
@@ -424,6 +425,7 @@ async fn a_job_that_waits_across_a_restart_finds_its_key() {
     server.restart().await;
     let _worker = Worker::start(&server, "worker", &token);
     let tenant = VectorTenant { client: server.client().await, ..tenant };
+    tenant.client.use_key(&tenant.keys).await.expect("the digests of the key");
     let ended = tenant.client.wait(&job.name).await.expect("it ends");
     assert_eq!(ended.state(), JobState::Succeeded, "{ended:?}");
     let output_shapes = request.output_shapes();

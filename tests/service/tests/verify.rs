@@ -3,8 +3,11 @@
 use std::{io::Write as _, time::Duration};
 
 use bytes::Bytes;
+use cloakwork_attestation::{CLOCK_SKEW_MICROS, Certificate, Statement, Subject, WorkerKey, digest_of_list};
 use cloakwork_client::params::{CiphertextInfo, EnvelopeWriter, Header, KeyId, Layout, ObjectKind, table};
-use cloakwork_proto::v1::{self, JobState, commit_header::Outcome, commit_result_request::Part};
+use cloakwork_proto::v1::{
+    self, JobState, assigned_input::Source, commit_header::Outcome, commit_result_request::Part,
+};
 use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES, Worker, eventually};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -68,8 +71,11 @@ async fn all_rows_are_verified_between_two_workers_of_one_class() {
     assert_eq!(jobs, 6.0, "checks are no jobs");
 }
 
-/// A worker that returns wrong bits for every job, and for every check.
+/// A worker that returns wrong bits for every job, and for every check. Its certificate is valid,
+/// and it signs what it returns.
 struct Liar {
+    key: WorkerKey,
+    certificate: Option<Certificate>,
     id: Bytes,
     stub: WorkerStub,
     assignments: tonic::Streaming<v1::AttachResponse>,
@@ -79,7 +85,7 @@ struct Liar {
 impl Liar {
     async fn attach(server: &Server, class: String) -> Self {
         let mut stub = worker_stub(server).await;
-        let id = Bytes::from_static(&[5; 16]);
+        let (id, key) = (Bytes::from_static(&[5; 16]), WorkerKey::generate().expect("randomness"));
         let (reports, stream) = mpsc::channel(1);
         let report = v1::AttachRequest {
             worker_id: id.clone(),
@@ -88,11 +94,12 @@ impl Liar {
             wanted_cost: 1 << 30,
             parameter_sets: vec![TOY.into()],
             result_class: class,
+            attestation_key: Bytes::copy_from_slice(&key.public().0),
             ..Default::default()
         };
         reports.send(report).await.expect("the stream is open");
         let assignments = stub.attach(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
-        Self { id, stub, assignments, _reports: reports }
+        Self { key, certificate: None, id, stub, assignments, _reports: reports }
     }
 
     /// Answers every lease until the server refuses the worker.
@@ -102,6 +109,11 @@ impl Liar {
             // A quarantined worker without leases gets no message.
             let message = tokio::time::timeout(Duration::from_millis(200), self.assignments.message()).await;
             let message = message.map(|message| message.expect("no error").expect("no end"));
+            if let Ok(message) = &message
+                && !message.certificate.is_empty()
+            {
+                self.certificate = Some(Certificate::decode(&message.certificate).expect("a certificate"));
+            }
             for assignment in message.into_iter().flat_map(|message| message.assignments) {
                 let (Some(lease), Some(content)) = (assignment.lease, assignment.content) else { continue };
                 if let Err(status) = self.answer(&lease, &content).await {
@@ -123,17 +135,45 @@ impl Liar {
         let rows = if content.check_rows.is_empty() { content.rows } else { content.check_rows.len() as u64 };
         let bytes = wrong_list(rows, &content.key_id);
         let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
+        let attestation = self.attest(lease, content, rows, blake3::hash(&bytes));
         let digest = v1::Digest { blake3, size_bytes: bytes.len() as u64 };
         let header = v1::CommitHeader {
             worker_id: self.id.clone(),
             lease: Some(lease.clone()),
-            outcome: Some(Outcome::Outputs(v1::CommitOutputs { digests: vec![digest] })),
+            outcome: Some(Outcome::Outputs(v1::CommitOutputs { digests: vec![digest], attestation })),
             lowering: v1::Lowering::Work.into(),
             ..Default::default()
         };
         let part = |part| v1::CommitResultRequest { part: Some(part) };
         let parts = tokio_stream::iter([part(Part::Header(header)), part(Part::Data(bytes))]);
         self.stub.commit_result(parts).await.map(drop)
+    }
+
+    /// Signs that an output is the result of a job with inline inputs.
+    fn attest(&self, lease: &v1::Lease, content: &v1::JobContent, rows: u64, output: blake3::Hash) -> Bytes {
+        fn array<const N: usize>(bytes: &Bytes) -> [u8; N] {
+            bytes.as_ref().try_into().expect("the right length")
+        }
+        let parts: Vec<[u8; 32]> = content.key_parts.iter().map(|part| array(&part.blake3)).collect();
+        let inputs = content.inputs.iter().map(|input| match input.source.as_ref().expect("a source") {
+            Source::Inline(bytes) => *blake3::hash(bytes).as_bytes(),
+            Source::Blob(digest) => array(&digest.blake3),
+        });
+        let subject = Subject {
+            job: array(&lease.job_id),
+            request: array(&content.request_id),
+            program: *blake3::hash(&content.program).as_bytes(),
+            key: array(&content.key_id),
+            evaluation_key: digest_of_list(&parts),
+            set: table::by_name(TOY).expect("a set").id.0,
+            rows,
+            inputs: digest_of_list(&inputs.collect::<Vec<_>>()),
+            outputs: digest_of_list([output.as_bytes()]),
+        };
+        let certificate = self.certificate.expect("the first message has one");
+        let signed_at_micros = certificate.claim().not_before_micros + CLOCK_SKEW_MICROS;
+        let statement = Statement { worker: array(&self.id), subject, signed_at_micros };
+        statement.sign(&self.key, &certificate).into()
     }
 
     async fn read(&mut self, lease: v1::Lease) -> Result<(), Status> {

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn rows_of_a_group_are_counted_while_its_jobs_live() {
-        let group = |key| GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: SETS[0].id };
+        let group = |key| GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: SETS[0].id, parts: [0; 32] };
         let crowd = Arc::<Crowd>::default();
         let (first, all) = crowd.join(group(1), 3);
         assert_eq!(all, 3);
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn depth_is_the_average_over_the_held_work() {
-        let group = GroupId { group: Bytes::new(), key_id: KeyId([1; 16]), set: SETS[0].id };
+        let group = GroupId { group: Bytes::new(), key_id: KeyId([1; 16]), set: SETS[0].id, parts: [0; 32] };
         let crowd = Arc::<Crowd>::default();
         assert_eq!(crowd.depth(), 1.0);
         let (mut deep, _) = crowd.join(group.clone(), 1);

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod fetch;
+mod subject;
 mod vectors;
 
 use std::{sync::Arc, time::Instant};
@@ -14,7 +15,12 @@ use cloakwork_proto::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
-use self::{blocks::BlockJob, fetch::FetchState, vectors::VectorJob};
+use self::{
+    blocks::BlockJob,
+    fetch::FetchState,
+    subject::{Begun, digest_of_parts},
+    vectors::VectorJob,
+};
 use super::{Agent, Held};
 use crate::{
     blob::BlobReader,
@@ -41,6 +47,9 @@ trait Job: Sized {
         set: &'static Self::Set,
         content: v1::JobContent,
     ) -> Result<(Self, OwnedSemaphorePermit), JobFailure>;
+
+    /// The parameter set, as one of either family.
+    fn any(set: &'static Self::Set) -> AnySet;
 
     /// Sources of the inputs, in the program's order.
     fn sources(&self) -> &[v1::AssignedInput];
@@ -84,14 +93,20 @@ struct Fetched<J: Job> {
 }
 
 /// An encoded output with its digest.
-type DigestedOutput = (Bytes, v1::Digest);
+struct DigestedOutput {
+    bytes: Bytes,
+    blake3: blake3::Hash,
+}
 
-/// The outputs of a job, and the form in which they were computed.
+/// A computed job.
 struct Computed {
     outputs: Vec<DigestedOutput>,
+    /// The form in which the outputs were computed.
     lowering: v1::Lowering,
-    /// Memory reservation of the outputs.
+    /// The reservation of their memory.
     memory: OwnedSemaphorePermit,
+    /// The worker's signed statement about the outputs.
+    attestation: Bytes,
 }
 
 /// Inputs and outputs up to this number of bytes are decoded and encoded inline rather than on a
@@ -120,11 +135,11 @@ impl Agent {
         // The job keeps its memory reservation until its outputs are committed.
         let mut form = v1::Lowering::Unspecified;
         let (outcome, outputs, _memory, stage) = match result {
-            Ok(Computed { outputs, lowering, memory }) => {
+            Ok(Computed { outputs, lowering, memory, attestation }) => {
                 form = lowering;
-                let digests = outputs.iter().map(|(_, digest)| digest.clone()).collect();
-                let outputs = outputs.into_iter().map(|(bytes, _)| bytes).collect();
-                (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Some(memory), Stage::Store)
+                let digests = outputs.iter().map(DigestedOutput::to_proto_digest).collect();
+                let outputs = outputs.into_iter().map(|output| output.bytes).collect();
+                (Outcome::Outputs(v1::CommitOutputs { digests, attestation }), outputs, Some(memory), Stage::Store)
             }
             // The failure is this worker's and not the job's. The worker is about to end, and the
             // server then gives the job to another worker. A committed failure would cost the job
@@ -166,6 +181,7 @@ impl Agent {
         stopwatch: &mut Stopwatch,
     ) -> Result<Computed, (JobFailure, Stage)> {
         let at = |stage| move |failure| (failure, stage);
+        let subject = Begun::of(held, J::any(set), &content).map_err(at(Stage::Fetch))?;
         let (job, memory) = J::accept(self, held, set, content).await.map_err(at(Stage::Fetch))?;
         held.status.enter(LeaseStage::Fetching);
         stopwatch.advance(Stage::Fetch, Instant::now());
@@ -183,7 +199,7 @@ impl Agent {
             fetch_state.inputs_are_here();
             inputs
         };
-        let ((keys, loaded), inputs) = tokio::try_join!(keys, inputs).map_err(at(Stage::Fetch))?;
+        let ((keys, loaded), (inputs, input_digests)) = tokio::try_join!(keys, inputs).map_err(at(Stage::Fetch))?;
         if let Some(loaded) = loaded {
             stopwatch.advance(Stage::KeyLoad, loaded);
         }
@@ -193,13 +209,16 @@ impl Agent {
         let fetched = Fetched { keys, inputs, memory, deadline };
         let (outputs, memory) = job.run(self, held, fetched, stopwatch).await.map_err(at(Stage::WaveWait))?;
         let outputs = job.encode(outputs).await.map_err(at(Stage::Store))?;
-        Ok(Computed { outputs, lowering: job.lowering(), memory })
+        let subject = subject.complete(&input_digests, &outputs);
+        let attestation = self.attestor.attest(subject).map_err(at(Stage::Store))?;
+        Ok(Computed { outputs, lowering: job.lowering(), memory, attestation })
     }
 
-    /// Reads all inputs of a job, one after the other.
-    async fn fetch<J: Job>(&self, held: &Held, job: &J) -> Result<Vec<J::Input>, JobFailure> {
+    /// Reads all inputs of a job, one after the other. Also returns their digests.
+    async fn fetch<J: Job>(&self, held: &Held, job: &J) -> Result<(Vec<J::Input>, Vec<[u8; 32]>), JobFailure> {
         let blobs = self.blobs(held);
         let mut inputs = Vec::with_capacity(job.sources().len());
+        let mut digests = Vec::with_capacity(job.sources().len());
         for (index, source) in job.sources().iter().enumerate() {
             let invalid = |problem: String| {
                 let name = job.input_name(index);
@@ -211,9 +230,10 @@ impl Agent {
                 None => return Err(invalid("the input has no source".to_owned())),
             };
             held.status.advance();
+            digests.push(digest_of(source, &bytes).await?);
             inputs.push(job.read(index, bytes).await?.map_err(invalid)?);
         }
-        Ok(inputs)
+        Ok((inputs, digests))
     }
 
     /// Waits for memory for the inputs and outputs of a job.
@@ -257,10 +277,26 @@ fn bytes_of(inputs: &[v1::AssignedInput]) -> u64 {
     inputs.iter().map(size).fold(0, u64::saturating_add)
 }
 
+/// The digest of an input. The bytes of a blob have been compared with theirs already.
+async fn digest_of(source: &v1::AssignedInput, bytes: &Bytes) -> Result<[u8; 32], JobFailure> {
+    if let Some(Source::Blob(digest)) = &source.source
+        && let Ok(blake3) = digest.blake3.as_ref().try_into()
+    {
+        return Ok(blake3);
+    }
+    let (size, bytes) = (bytes.len(), bytes.clone());
+    on_thread(size, move || *blake3::hash(&bytes).as_bytes()).await
+}
+
 fn digested(bytes: Vec<u8>) -> DigestedOutput {
-    let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
-    let size_bytes = bytes.len() as u64;
-    (bytes.into(), v1::Digest { blake3, size_bytes })
+    let blake3 = blake3::hash(&bytes);
+    DigestedOutput { bytes: bytes.into(), blake3 }
+}
+
+impl DigestedOutput {
+    fn to_proto_digest(&self) -> v1::Digest {
+        v1::Digest { blake3: Bytes::copy_from_slice(self.blake3.as_bytes()), size_bytes: self.bytes.len() as u64 }
+    }
 }
 
 /// Runs short work inline, and work on more bytes than the limit on a blocking thread.

@@ -62,6 +62,7 @@ impl Agent {
             draining,
             waves: waves.collect(),
             parameter_sets: self.sets(&info, hung),
+            attestation_key: self.attestor.public_key(),
             result_class: result_class(&info),
         }
     }

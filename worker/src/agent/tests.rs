@@ -83,9 +83,10 @@ fn job() -> (LeaseId, v1::Assignment) {
         parameter_set: set().name.to_owned(),
         inputs: vec![v1::AssignedInput { source: Some(Source::Inline(input.expect("a list").into())) }],
         rows: 1,
+        request_id: Bytes::from_static(&[2; 16]),
         ..v1::JobContent::default()
     };
-    let lease = v1::Lease { job_id: Bytes::from_static(b"job"), epoch: 1 };
+    let lease = v1::Lease { job_id: Bytes::from_static(&[3; 16]), epoch: 1 };
     let id = LeaseId::from(&lease);
     (id, v1::Assignment { lease: Some(lease), content: Some(content), time_left: None })
 }
@@ -180,7 +181,7 @@ async fn a_job_waits_for_room_that_the_key_of_another_job_occupies() {
     let device = Arc::new(TestDevice::new(1000));
     let agent = agent(&device);
     let blobs = BlobReader { client: agent.client.clone(), worker_id: Bytes::new(), lease: v1::Lease::default() };
-    let group = GroupId { group: Bytes::new(), key_id: KeyId([2; 16]), set: set().id };
+    let group = GroupId { group: Bytes::new(), key_id: KeyId([2; 16]), set: set().id, parts: [0; 32] };
     let other = KeyRequest { group, set: set(), parts: Vec::new(), blobs };
     let other = agent.keys.get(&other, |_| ()).await.expect("a key");
     let (id, assignment) = job();

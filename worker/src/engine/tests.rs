@@ -140,7 +140,7 @@ impl TestBed {
             lease: v1::Lease::default(),
         };
         let request = |set: &'static ParameterSet| {
-            let group = GroupId { group: Bytes::new(), key_id: KeyId([spec.key; 16]), set: set.id };
+            let group = GroupId { group: Bytes::new(), key_id: KeyId([spec.key; 16]), set: set.id, parts: [0; 32] };
             KeyRequest { group, set, parts: Vec::new(), blobs: blobs.clone() }
         };
         let (key, _) = self.keys.get(&request(set), |_| ()).await.expect("a key");

@@ -33,7 +33,7 @@ fn request(key: u8, set: &'static ParameterSet) -> KeyRequest {
         worker_id: Bytes::new(),
         lease: v1::Lease::default(),
     };
-    let group = GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: set.id };
+    let group = GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: set.id, parts: [0; 32] };
     KeyRequest { group, set, parts: Vec::new(), blobs }
 }
 

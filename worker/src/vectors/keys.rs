@@ -381,7 +381,7 @@ mod tests {
 
     fn group(name: u8) -> GroupId {
         let set = by_name("TOY_CKKS_45_60_50").expect("a set");
-        GroupId { group: Bytes::copy_from_slice(&[name]), key_id: KeyId([name; 16]), set: set.id }
+        GroupId { group: Bytes::copy_from_slice(&[name]), key_id: KeyId([name; 16]), set: set.id, parts: [0; 32] }
     }
 
     /// Makes a part resident, and leases it.

@@ -66,7 +66,8 @@ pub(crate) enum Outcome {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let keys = context.keys().await?;
     let client = context.connect_with(RetryPolicy::NEVER).await?;
-    let key = context.connect().await?.push_key(&keys, &bars(context.global.json)).await?.name;
+    context.connect().await?.push_key(&keys, &bars(context.global.json)).await?;
+    let key = client.use_key(&keys).await?;
     let subject = Arc::new(Subject::new(client, keys, key, args.rows)?);
     // Loads the key and fills the caches, unmeasured. A failure here would recur in every measured
     // job.

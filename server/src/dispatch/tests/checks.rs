@@ -94,6 +94,7 @@ impl Service {
             sample,
             lowering: v1::Lowering::Depth,
             latency: LatencyRecord::default(),
+            attestation: None,
             returned: now,
             stored: now,
         };

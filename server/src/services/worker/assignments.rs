@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use cloakwork_proto::v1::{self, AttachResponse};
 use cloakwork_scheduler::JobId;
 use tokio::sync::watch;
@@ -19,6 +20,8 @@ use crate::dispatch::{Leases, Wish};
 pub(super) struct Assignments {
     /// Leases that the worker has listed on this stream.
     shown: watch::Receiver<HashSet<(JobId, u64)>>,
+    /// Certificates of the worker's key, each of which is sent once.
+    certificates: watch::Receiver<Bytes>,
     sent: HashSet<(JobId, u64)>,
     interval: Duration,
     draining: CancellationToken,
@@ -29,13 +32,16 @@ impl Assignments {
     /// Assignments for a worker that lists its leases in `shown` and reports every `interval`.
     pub(super) fn new(
         shown: watch::Receiver<HashSet<(JobId, u64)>>,
+        mut certificates: watch::Receiver<Bytes>,
         interval: Duration,
         draining: CancellationToken,
     ) -> Self {
-        Self { shown, sent: HashSet::new(), interval, draining, told_draining: false }
+        certificates.mark_changed();
+        Self { shown, certificates, sent: HashSet::new(), interval, draining, told_draining: false }
     }
 
-    /// Yields one or more messages for each wish, and again when the server begins to drain.
+    /// Yields one or more messages for each wish, and again when the server begins to drain or has
+    /// a new certificate.
     pub(super) fn stream(
         self,
         mut wishes: watch::Receiver<Wish>,
@@ -45,6 +51,8 @@ impl Assignments {
             loop {
                 tokio::select! {
                     changed = wishes.changed() => changed.ok()?,
+                    // Repeats the wish, because each message holds a whole wish.
+                    Ok(()) = this.certificates.changed() => this.certificates.mark_changed(),
                     // Repeats the wish, in order to report that the server is draining.
                     () = this.draining.cancelled(), if !this.told_draining => this.told_draining = true,
                 }
@@ -81,10 +89,16 @@ impl Assignments {
                 let time_left = leased.deadline.saturating_duration_since(now).try_into().ok();
                 v1::Assignment { lease: Some(leased.lease()), content, time_left }
             });
+            let assignments = assignments.collect();
+            let certificate = match self.certificates.has_changed() {
+                Ok(true) => self.certificates.borrow_and_update().clone(),
+                _ => Bytes::new(),
+            };
             messages.push(AttachResponse {
-                assignments: assignments.collect(),
+                assignments,
                 report_interval: self.interval.try_into().ok(),
                 draining: self.draining.is_cancelled(),
+                certificate,
             });
             if !more {
                 return messages;

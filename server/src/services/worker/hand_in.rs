@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use cloakwork_attestation::ATTESTATION_BYTES;
 use cloakwork_keystore::Digest;
 use cloakwork_proto::v1::{self, CommitResultRequest, commit_header, commit_result_request::Part};
 use cloakwork_scheduler::WorkerId;
@@ -41,7 +43,7 @@ struct Header {
 
 /// The outcome that a header announces.
 enum Announcement {
-    Outputs(Vec<Digest>),
+    Outputs { digests: Vec<Digest>, attestation: Bytes },
     Failure(Claim),
 }
 
@@ -52,6 +54,14 @@ struct Checked {
     memory: Option<Share<WorkerId>>,
     /// The rows that are checked.
     sample: Option<Sample>,
+    /// The worker's attestation of the outputs. `None` for a failure, and for a check.
+    attestation: Option<v1::Attestation>,
+}
+
+impl Checked {
+    fn failed(failure: Failure) -> Self {
+        Self { result: Err(failure), memory: None, sample: None, attestation: None }
+    }
 }
 
 /// The reason why an outcome was not taken.
@@ -102,7 +112,7 @@ impl Workers {
             self.outputs.release(&leased).await?;
         }
         // The turn ends after the decision. A newer call then learns whether the lease still lasts.
-        let (_turn, Checked { result, memory, sample }) = checked?;
+        let (_turn, Checked { result, memory, sample, attestation }) = checked?;
         let outcome = Outcome {
             worker: lease.worker,
             job: leased.meta.id,
@@ -112,6 +122,7 @@ impl Workers {
             sample,
             lowering,
             latency,
+            attestation,
             returned,
             stored: Instant::now(),
         };
@@ -144,27 +155,29 @@ impl Workers {
         arrived: Arrived,
     ) -> Result<Checked, Refusal> {
         match outcome {
-            Announcement::Outputs(digests) if leased.check.is_some() => {
+            Announcement::Outputs { digests, attestation } if leased.check.is_some() => {
+                self.installation.check(&attestation, lease.worker, leased, &digests)?;
                 let sample = self.outputs.receive_check(leased, &digests, turn, parts, arrived).await?;
-                Ok(Checked { result: Ok(Vec::new()), memory: None, sample: Some(sample) })
+                Ok(Checked { result: Ok(Vec::new()), memory: None, sample: Some(sample), attestation: None })
             }
-            Announcement::Outputs(digests) => {
+            Announcement::Outputs { digests, attestation } => {
+                self.installation.check(&attestation, lease.worker, leased, &digests)?;
                 match self.outputs.receive(lease.worker, leased, &digests, turn, parts, arrived).await {
                     Ok(Received { contents, memory, sample }) => {
-                        Ok(Checked { result: Ok(contents), memory: Some(memory), sample })
+                        let attestation = Some(attestation_of(attestation, leased));
+                        Ok(Checked { result: Ok(contents), memory: Some(memory), sample, attestation })
                     }
                     // The quota would refuse every retry as well, and the job would delay other
                     // jobs meanwhile.
                     Err(status) => {
                         let failure = failures::no_room(&status).ok_or(Refusal::Failed(status))?;
-                        Ok(Checked { result: Err(failure), memory: None, sample: None })
+                        Ok(Checked::failed(failure))
                     }
                 }
             }
             Announcement::Failure(claim) => {
                 let still_leased = async { lease.leased(&self.dispatcher).await.map(drop) };
-                let failure = self.failures.judge(claim, lease.worker, leased, still_leased).await?;
-                Ok(Checked { result: Err(failure), memory: None, sample: None })
+                Ok(Checked::failed(self.failures.judge(claim, lease.worker, leased, still_leased).await?))
             }
         }
     }
@@ -180,7 +193,10 @@ impl Header {
                     return Err(INVALID_ARGUMENT.error(format!("{got} outputs: at most {ANNOUNCED_OUTPUTS_MAX}")));
                 }
                 let digests = outputs.digests.iter().map(|digest| digest::parse(Some(digest), "digests"));
-                Announcement::Outputs(digests.collect::<Result<_, _>>()?)
+                // One byte more than an attestation has shows that it is too long.
+                let length = outputs.attestation.len().min(ATTESTATION_BYTES + 1);
+                let attestation = Bytes::copy_from_slice(&outputs.attestation[..length]);
+                Announcement::Outputs { digests: digests.collect::<Result<_, _>>()?, attestation }
             }
             Some(commit_header::Outcome::Failure(failure)) => Announcement::Failure(Claim::read(failure)?),
             None => return Err(FIELD_MISSING.error("the header has no outcome")),
@@ -200,6 +216,13 @@ impl From<Status> for Refusal {
     fn from(status: Status) -> Self {
         Self::Failed(status)
     }
+}
+
+/// A checked attestation, with the list that its digest over the evaluation key stands for.
+fn attestation_of(signed: Bytes, leased: &Leased) -> v1::Attestation {
+    let parts = leased.work.all_key_parts();
+    let key_parts = parts.map(|part| Bytes::copy_from_slice(&part.blake3)).collect();
+    v1::Attestation { signed, key_parts }
 }
 
 fn replaced_by_newer() -> ApiError {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use bytes::Bytes;
+use cloakwork_attestation::PublicKey;
 use cloakwork_params::{AnySet, KeyId, table};
 use cloakwork_proto::{
     is_deceptive, printable, printable_at_most,
@@ -89,6 +90,17 @@ pub(super) fn record(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
         *name = printable_at_most(name, NAME_MAX);
     }
     record
+}
+
+/// The public key that a worker signs its results with. Workers of earlier versions have none, and
+/// their results would be refused.
+pub(super) fn attestation_key(message: &AttachRequest) -> Result<PublicKey, ApiError> {
+    message.attestation_key.as_ref().try_into().map(PublicKey).map_err(|_| {
+        let got = message.attestation_key.len();
+        FIELD_MISSING
+            .error(format!("an attestation key of {got} bytes: expected 32; use a worker of the server's version"))
+            .field("attestation_key", "32 bytes")
+    })
 }
 
 /// The ID of a worker, from a request.

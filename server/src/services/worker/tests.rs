@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use cloakwork_attestation::Statement;
 use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, KeyState, Reservation, TenantId};
 use cloakwork_params::AnySet;
@@ -25,6 +26,7 @@ use super::{failures::Claim, *};
 use crate::{
     dispatch::{Admitted, Leased, Wish, WorkerReport},
     error::{ApiError, STALE_LEASE},
+    installation::tests::{attest, installation, worker_key},
     jobs::{Content, JobMeta, Timeline},
     keys::KeyUses,
     programs::Compiler,
@@ -144,6 +146,7 @@ impl Fixture {
             reads: Reads::default(),
             outputs,
             limits,
+            installation: installation(directory.path(), time.clock(), telemetry.clone()),
             telemetry,
             transfers,
             draining: CancellationToken::new(),
@@ -237,8 +240,13 @@ fn header(leased: &Leased, outcome: Outcome) -> CommitResultRequest {
     CommitResultRequest { part: Some(Part::Header(header)) }
 }
 
+/// A result with these digests, and the worker's attestation of it.
 fn result(leased: &Leased, digests: &[v1::Digest]) -> CommitResultRequest {
-    header(leased, Outcome::Outputs(v1::CommitOutputs { digests: digests.to_vec() }))
+    attested(leased, digests, attest(WORKER, leased, digests, |_| ()))
+}
+
+fn attested(leased: &Leased, digests: &[v1::Digest], attestation: Bytes) -> CommitResultRequest {
+    header(leased, Outcome::Outputs(v1::CommitOutputs { digests: digests.to_vec(), attestation }))
 }
 
 fn blame(part: &Digest) -> v1::CommitFailure {
@@ -433,4 +441,79 @@ async fn a_key_part_is_not_read_for_a_lease_that_was_lost_meanwhile() {
     drop(others);
     let error = timeout(STEP_TIMEOUT, call).await.expect("it ends").unwrap().expect_err("a lost lease");
     assert_eq!(error.reason(), STALE_LEASE);
+}
+
+#[tokio::test]
+async fn a_result_that_no_certified_worker_has_signed_for_its_job_is_refused_and_counted() {
+    let mut fixture = Fixture::new(without_inline_outputs()).await;
+    let (leased, other) = (fixture.lease(1, &[], &[]).await, fixture.lease(2, &[], &[]).await);
+    let list = list(1);
+    let digests = [proto_digest(&list)];
+    let good = attest(WORKER, &leased, &digests, |_| ());
+    let mut flipped = good.to_vec();
+    flipped[100] ^= 1;
+    let changed = |change: fn(&mut Statement)| attest(WORKER, &leased, &digests, change);
+    let late = fixture.time.clock().unix_micros() + 3600 * 1_000_000;
+    let cases = [
+        (Bytes::new(), "ATTESTATION_MISSING"),
+        (good.slice(1..), "ATTESTATION_INVALID"),
+        (Bytes::from(vec![0; 1 << 20]), "ATTESTATION_INVALID"),
+        (flipped.into(), "ATTESTATION_INVALID"),
+        (attest(WORKER, &other, &digests, |_| ()), "ATTESTATION_MISMATCH"),
+        (attest(WorkerId(9), &leased, &digests, |_| ()), "ATTESTATION_MISMATCH"),
+        (attest(WORKER, &leased, &[], |_| ()), "ATTESTATION_MISMATCH"),
+        (changed(|it| it.subject.request = [0; 16]), "ATTESTATION_MISMATCH"),
+        (changed(|it| it.subject.program = [0; 32]), "ATTESTATION_MISMATCH"),
+        (changed(|it| it.subject.inputs = [0; 32]), "ATTESTATION_MISMATCH"),
+        (changed(|it| it.subject.key = [0; 16]), "ATTESTATION_MISMATCH"),
+        (changed(|it| it.subject.evaluation_key = [0; 32]), "ATTESTATION_MISMATCH"),
+        (changed(|it| it.subject.set += 1), "ATTESTATION_MISMATCH"),
+        (changed(|it| it.subject.rows += 1), "ATTESTATION_MISMATCH"),
+        (changed(|it| it.signed_at_micros = -1), "ATTESTATION_EXPIRED"),
+        (attest(WORKER, &leased, &digests, |it| it.signed_at_micros = late), "ATTESTATION_EXPIRED"),
+    ];
+    let refused = cases.len();
+    for (index, (attestation, expected)) in cases.into_iter().enumerate() {
+        let messages = vec![attested(&leased, &digests, attestation), data(&list)];
+        let status = fixture.hand_in(messages).await.expect_err(expected);
+        assert_eq!(reason(&status), expected, "case {index}: {status}");
+    }
+    // Nothing was stored, and the lease lasts.
+    assert!(fixture.workers.keystore.blob(&tenant(), &Digest::of(&list)).await.is_err());
+    assert!(fixture.hand_in(vec![attested(&leased, &digests, good.clone()), data(&list)]).await.unwrap());
+    let scraped = fixture.workers.telemetry.scrape().unwrap();
+    let counted = scraped.lines().filter_map(|line| line.strip_prefix("cloakwork_attestations_refused_total{"));
+    let counted: f64 = counted.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
+    assert_eq!(counted, refused as f64, "{scraped}");
+    let stored = fixture.workers.outputs.store.job(TENANT, JobId(1), true).await.unwrap().unwrap();
+    let stored = stored.end.unwrap().attestation.clone().unwrap();
+    assert_eq!((stored.signed, stored.key_parts), (good, Vec::<Bytes>::new()), "the job keeps the attestation");
+}
+
+#[tokio::test]
+async fn a_worker_gets_a_certificate_before_its_first_job_and_none_without_a_key() {
+    let fixture = Fixture::new(Limits::default()).await;
+    let report = |key: Bytes| AttachRequest {
+        worker_id: Bytes::from_static(&[3; 16]),
+        name: "w".to_owned(),
+        pool: "cpu".to_owned(),
+        attestation_key: key,
+        ..AttachRequest::default()
+    };
+    let mut client = fixture.client();
+    for key in [Bytes::new(), Bytes::from_static(&[1; 31]), Bytes::from_static(&[1; 33])] {
+        let reports = tokio_stream::iter([report(key)]).chain(tokio_stream::pending());
+        let status = client.attach(reports).await.expect_err("no key");
+        assert_eq!(reason(&status), "FIELD_MISSING", "{status}");
+    }
+    let key = worker_key().public();
+    let reports = tokio_stream::iter([report(Bytes::copy_from_slice(&key.0))]).chain(tokio_stream::pending());
+    let mut answers = client.attach(reports).await.unwrap().into_inner();
+    let first = timeout(STEP_TIMEOUT, answers.next()).await.expect("in time").expect("an answer").unwrap();
+    let certificate = cloakwork_attestation::Certificate::decode(&first.certificate).unwrap();
+    assert_eq!((certificate.claim().key, certificate.claim().worker), (key, [3; 16]));
+    // Later messages leave the certificate out.
+    fixture.workers.draining.cancel();
+    let second = timeout(STEP_TIMEOUT, answers.next()).await.expect("in time").expect("an answer").unwrap();
+    assert!(second.draining && second.certificate.is_empty());
 }

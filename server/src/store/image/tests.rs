@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cloakwork_proto::v1::JobState;
+use cloakwork_proto::v1::{Attestation, JobState};
 use cloakwork_storage::{Asker, Database, Survival};
 use proptest::prelude::*;
 
@@ -77,8 +77,15 @@ impl Life {
                 self.ended = true;
                 let outputs = (0..outputs).map(|bytes| Content::inline(Bytes::from(vec![1; bytes])));
                 let error = (state == JobState::Failed).then(Default::default);
-                let (outputs, latency) = (outputs.collect(), LatencyRecord::default());
-                let end = End { state, ended_micros: 3, outputs_expire_micros: Some(4), error, outputs, latency };
+                let end = End {
+                    state,
+                    ended_micros: 3,
+                    outputs_expire_micros: Some(4),
+                    error,
+                    outputs: outputs.collect(),
+                    latency: LatencyRecord::default(),
+                    attestation: Some(attestation()),
+                };
                 Some(Write::Ended(Ended { job, end: Arc::new(end) }))
             }
             Step::Close if self.ended && !self.closed => {
@@ -106,7 +113,8 @@ async fn rows(database: &Database) -> Vec<String> {
     for query in [
         "SELECT hex(id) || tenant || state || promised || epoch || attempts || ifnull(hex(worker), '-') || \
          ifnull(suspect, '-') || solo_crashes || ifnull(ended_micros, '-') || ifnull(outputs_expire_micros, '-') || \
-         ifnull(reason, '-') || ifnull(message, '-') || ifnull(hex(latency), '-') || has_outputs AS line FROM jobs \
+         ifnull(reason, '-') || ifnull(message, '-') || ifnull(hex(latency), '-') || has_outputs || \
+         ifnull(hex(attestation), '-') AS line FROM jobs \
          ORDER BY id",
         "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_inputs \
          ORDER BY job, place",
@@ -150,6 +158,10 @@ proptest! {
 }
 
 /// Each column has its own value.
+fn attestation() -> Attestation {
+    Attestation { signed: Bytes::from_static(b"signed"), key_parts: vec![Bytes::from_static(b"part")] }
+}
+
 #[tokio::test]
 async fn a_folded_row_reads_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -182,6 +194,7 @@ async fn a_folded_row_reads_back() {
         error: Some(cloakwork_proto::v1::JobError { reason: "R".to_owned(), message: "M".to_owned() }),
         outputs: vec![Content::inline(Bytes::from_static(b"x"))],
         latency: LatencyRecord { attempts: 12, ..LatencyRecord::default() },
+        attestation: Some(attestation()),
     };
     let attempt = Attempt { epoch: 4, ..attempt };
     let ended = Write::Ended(Ended { job, end: Arc::new(end.clone()) });
@@ -191,6 +204,7 @@ async fn a_folded_row_reads_back() {
     assert_eq!((view.state, view.attempts, found.ended_micros), (JobState::Failed, 4, 10));
     assert_eq!((found.outputs_expire_micros, &found.error), (Some(11), &end.error));
     assert_eq!((found.latency.clone(), found.outputs.len()), (end.latency, 1));
+    assert_eq!(found.attestation, Some(attestation()));
     assert!(store.live_jobs().await.unwrap().is_empty());
 }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_circuit::{Goal, Graph, Input, Output};
-use cloakwork_params::{KeyId, ParameterSet, table::companion_of};
+use cloakwork_params::{AnySet, KeyId, ParameterSet, table::companion_of};
 use cloakwork_proto::v1::{self, LeaseStage};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
     super::{Agent, Held, crowd::Place},
-    DigestedOutput, FetchState, Fetched, Job, bytes_of, digested, invalid, key_id, on_thread, picked_rows,
+    DigestedOutput, FetchState, Fetched, Job, bytes_of, digest_of_parts, digested, invalid, key_id, on_thread,
+    picked_rows,
 };
 use crate::{
     blob::BlobReader,
@@ -71,6 +72,10 @@ impl Job for BlockJob {
         let bytes = bytes_of(&job.sources).saturating_add(job.output_bytes()).saturating_mul(2);
         let memory = agent.reserve(bytes).await?;
         Ok((job, memory))
+    }
+
+    fn any(set: &'static ParameterSet) -> AnySet {
+        AnySet::Tfhe(set)
     }
 
     fn sources(&self) -> &[v1::AssignedInput] {
@@ -171,7 +176,8 @@ impl BlockJob {
         let all = u32::try_from(content.rows).map_err(|_| invalid(format!("{} rows: too many", content.rows)))?;
         let (picked, asked) = (picked_rows(&content)?, content.lowering());
         let rows = picked.as_ref().map_or(all as usize, |picked| picked.len());
-        let group = GroupId { group: content.group, key_id, set: set.id };
+        let parts = digest_of_parts(&content.key_parts)?;
+        let group = GroupId { group: content.group, key_id, set: set.id, parts };
         // Other jobs under the same key fill waves as well as further rows of this job would.
         let (mut place, in_crowd) = agent.crowd.join(group.clone(), rows as u64);
         let goal = match asked {
@@ -228,7 +234,8 @@ fn companion(
     blobs: &BlobReader,
 ) -> Option<KeyRequest> {
     let companion = companion_of(set).filter(|companion| companion.set.name == key.parameter_set)?.set;
-    let group = GroupId { group: key.group, key_id, set: companion.id };
+    let parts = digest_of_parts(&key.key_parts).ok()?;
+    let group = GroupId { group: key.group, key_id, set: companion.id, parts };
     Some(KeyRequest { group, set: companion, parts: key.key_parts, blobs: blobs.clone() })
 }
 

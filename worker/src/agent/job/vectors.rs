@@ -9,7 +9,7 @@ use bytes::Bytes;
 use cloakwork_circuit::ckks::{Outline, Program};
 use cloakwork_ckks::Ciphertext;
 use cloakwork_device::{DeviceError, RowError, RowResult};
-use cloakwork_params::{KeyId, ckks::CkksSet};
+use cloakwork_params::{AnySet, KeyId, ckks::CkksSet};
 use cloakwork_proto::v1::{self, LeaseStage};
 use cloakwork_vectors::{Job as EngineJob, read_input, ring, write_output};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -60,9 +60,13 @@ impl Job for VectorJob {
         let program = Arc::new(vectors.plan(content.program.clone()).await?);
         let key_id = key_id(&content)?;
         vectors.check(&program, &content.key_parts)?;
-        let group = GroupId { group: content.group, key_id, set: set.id };
+        let group = GroupId { group: content.group, key_id, set: set.id, parts: [0; 32] };
         let request = VectorKeyRequest { group, set, parts: content.key_parts, blobs: agent.blobs(held) };
         Ok((Self { vectors, key_id, set, program, request, sources: content.inputs }, memory))
+    }
+
+    fn any(set: &'static CkksSet) -> AnySet {
+        AnySet::Ckks(set)
     }
 
     fn sources(&self) -> &[v1::AssignedInput] {

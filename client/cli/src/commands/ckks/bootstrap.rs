@@ -46,7 +46,7 @@ pub(crate) struct Args {
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let keys = context.ckks_keys().await?;
     let client = context.connect().await?;
-    let (input, vector) = find(context, &keys, &args.ciphertext)?;
+    let (input, vector) = find(context, &client, &keys, &args.ciphertext).await?;
     let mut program = VectorProgramBuilder::new(keys.set());
     let x = program.stored("x", vector.slots_log2, vector.level, vector.scale);
     let Size(size) = args.size;

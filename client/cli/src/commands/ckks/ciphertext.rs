@@ -2,15 +2,27 @@
 
 use std::{fmt::Display, path::Path};
 
-use cloakwork_client::{CkksKeys, Encrypted, Input, Shape, Vector, VectorHeader, VectorShape, params::KeyId};
+use cloakwork_client::{CkksKeys, Client, Encrypted, Input, Shape, Vector, VectorHeader, params::KeyId};
 
-use crate::{context::Context, failure::Failure, results};
+use crate::{
+    context::Context,
+    failure::Failure,
+    results::{self, Recorded},
+};
 
 /// Finds a ciphertext by its file or its resource name, and returns it with the vector that it
 /// holds.
-pub(super) fn find(context: &Context, keys: &CkksKeys, source: &str) -> Result<(Input, Vector), Failure> {
+pub(super) async fn find(
+    context: &Context,
+    client: &Client,
+    keys: &CkksKeys,
+    source: &str,
+) -> Result<(Input, Vector), Failure> {
     if is_of_the_server(source) {
-        return Ok((Input::Name(source.to_owned()), recorded(context, keys, source)?.vector));
+        let Recorded { shape, asked } = recorded(context, keys, source)?;
+        client.use_key(keys).await?;
+        let digest = client.list_digest(source, asked.as_ref()).await?;
+        return Ok((Input::Known { name: source.to_owned(), digest }, shape.vector));
     }
     let (list, VectorHeader { vector, .. }) = read(context, keys, Path::new(source))?;
     Ok((Input::Encrypted(list), vector))
@@ -23,8 +35,11 @@ pub(super) async fn fetch(context: &Context, keys: &CkksKeys, source: &str) -> R
         let (list, VectorHeader { vector, .. }) = read(context, keys, Path::new(source))?;
         return Ok((list, vector));
     }
-    let shape = recorded(context, keys, source)?;
-    Ok((context.connect().await?.ciphertext(source, Shape::Vector(shape)).await?, shape.vector))
+    let Recorded { shape, asked } = recorded(context, keys, source)?;
+    let client = context.connect().await?;
+    client.use_key(keys).await?;
+    let list = client.ciphertext(source, Shape::Vector(shape), asked.as_ref()).await?;
+    Ok((list, shape.vector))
 }
 
 /// Whether a source is a resource name of the server, and not a file.
@@ -32,11 +47,11 @@ fn is_of_the_server(source: &str) -> bool {
     source.starts_with("tenants/")
 }
 
-/// The recorded shape of a result on the server. The server's own description is not used: a lying
+/// The record of a result on the server. The server's own description is not used: a lying
 /// server could make decryption print digits that depend on the secret key.
-fn recorded(context: &Context, keys: &CkksKeys, name: &str) -> Result<VectorShape, Failure> {
+fn recorded(context: &Context, keys: &CkksKeys, name: &str) -> Result<Recorded, Failure> {
     let directory = &context.global.keys;
-    results::shape_of(directory, keys.set(), name)?.ok_or_else(|| {
+    results::find(directory, keys.set(), name)?.ok_or_else(|| {
         Failure::Usage(format!(
             "{name}: {} has no record of this result, so nothing says what it must be. `ckks run` and `ckks bootstrap` \
              record the results of their jobs there",

@@ -32,13 +32,13 @@ pub(super) async fn run(
         return Err(Failure::Usage(format!("{files} for {results}: name one --out for each, or none")));
     }
     check_files(outs)?;
-    let key = client.key_name(keys.key_id()).await?;
+    let key = client.use_key(keys).await?;
     let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::input);
     // Outputs with a file are fetched; outputs without a file stay for the next job.
     let request = if outs.is_empty() { request.outputs_by_name() } else { request };
     let finished = context.run_request(client, &request).await;
     let finished = finished.map_err(|failure| explain(context, keys.set(), &wish, failure))?;
-    context.record(&finished.job, &request)?;
+    context.record(client, &finished.job, &request).await?;
     let outputs: Vec<Output> = (0..vectors.len()).map(|index| finished.output(index)).collect::<Result<_, _>>()?;
     let written = Cell::new(0);
     let fetched = context.fetch(&finished, write(client, &outputs, outs, &written)).await;

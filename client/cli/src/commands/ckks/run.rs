@@ -71,7 +71,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let client = context.connect().await?;
     let (mut names, mut inputs) = (Vec::new(), Vec::new());
     for Argument { name, source } in &args.arguments {
-        let (input, vector) = find(context, &keys, source)?;
+        let (input, vector) = find(context, &client, &keys, source).await?;
         names.push(Named { name, vector });
         inputs.push(input);
     }

@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| cloakwork_tests_formats::verify_attestation_input(bytes));
