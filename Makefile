@@ -1,8 +1,8 @@
 # Every target does its own set-up. The requirements are a C++ compiler and Rust: rustup, which
 # takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later (with rustfmt and
 # clippy, for lint). Parts of the tests also need: npm, to check the protocol; Python 3 with
-# venv, for the GPU kernels and for Envoy; nginx; valgrind, for the speed gate; Go 1.24 or
-# later, for the comparison with Lattigo.
+# venv, for the GPU kernels and for Envoy; nginx; valgrind, for the speed gate; OpenSSL 3, for
+# the signing program of the docs; Go 1.24 or later, for the comparison with Lattigo.
 
 # The directory of the benchmarks' reports. Reports of short forms have a directory of their
 # own, so that they do not replace full ones.
