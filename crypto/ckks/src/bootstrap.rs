@@ -16,6 +16,7 @@ mod remainder;
 
 pub use keys::{BootstrapKeys, SeededBootstrapKeys};
 
+use cloakwork_math::reals::root;
 use cloakwork_params::ckks::{
     bootstrap::{BootstrapKind, BootstrapShape, Course, KeySize, MatrixShape, Turn},
     offsets::Offsets,
@@ -123,7 +124,7 @@ impl<'r> Bootstrap<'r> {
         let factor = 0.5 / (remainder::RANGE * copies) as f64;
         let matrices = self.ring.embedding(self.shape.slots_log2).to_coefficients(stages).into_iter();
         let encoded = matrices.zip(&self.course.to_coefficients).enumerate().map(|(index, (matrix, shape))| {
-            let matrix = matrix.scale(Complex::from(factor.powf(1.0 / stages as f64)));
+            let matrix = matrix.scale(Complex::from(root(factor, stages as u32)));
             let is_last = index + 1 == stages;
             let matrix = if self.is_packed() && is_last { packing::both_parts(&matrix) } else { matrix };
             let mut scale = self.prime(shape.level);
@@ -147,7 +148,7 @@ impl<'r> Bootstrap<'r> {
         let matrices = self.ring.embedding(self.shape.slots_log2).to_values(stages).into_iter();
         let encoded = matrices.zip(&self.course.to_values).enumerate().map(|(index, (matrix, shape))| {
             let matrix = if self.is_packed() && index == 0 { packing::of_both_parts(&matrix) } else { matrix };
-            Self::encode(evaluator, &matrix, shape, self.prime(shape.level) * change.powf(1.0 / stages as f64))
+            Self::encode(evaluator, &matrix, shape, self.prime(shape.level) * root(change, stages as u32))
         });
         encoded.collect()
     }

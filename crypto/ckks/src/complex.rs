@@ -2,6 +2,7 @@
 
 use std::ops::{Add, Mul, Neg, Sub};
 
+use cloakwork_math::reals::circle_point;
 use zeroize::DefaultIsZeroes;
 
 /// A complex number.
@@ -24,7 +25,7 @@ impl Complex {
 
     /// The point on the unit circle at `turns` whole turns from 1.
     pub fn at_turn(turns: f64) -> Self {
-        let (im, re) = (turns * std::f64::consts::TAU).sin_cos();
+        let [re, im] = circle_point(turns - turns.floor());
         Self { re, im }
     }
 

@@ -3,7 +3,6 @@
 
 pub mod accumulator;
 mod ahead;
-mod circle;
 mod complex;
 mod digit;
 mod first;

@@ -12,6 +12,7 @@ pub mod ntt;
 pub mod pointwise;
 pub mod polynomial;
 pub mod random;
+pub mod reals;
 pub mod simd;
 pub mod threads;
 pub mod torus;

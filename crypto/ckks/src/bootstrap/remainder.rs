@@ -7,6 +7,7 @@
 
 use std::f64::consts::TAU;
 
+use cloakwork_math::reals::root;
 use cloakwork_params::ckks::{CkksSet, bootstrap::REMAINDER_DEPTH};
 
 use crate::{
@@ -152,7 +153,7 @@ impl Remainder {
     ) -> Result<Ciphertext, CkksError> {
         // Each doubling squares the factor of the cosine, which must end as the amplitude over 2
         // pi.
-        let mut factor = (amplitude / TAU).powf(0.5_f64.powi(self.doublings as i32));
+        let mut factor = root(amplitude / TAU, 1 << self.doublings);
         let coefficients: Vec<f64> = self.cosine.iter().map(|coefficient| coefficient * factor).collect();
         let scale = parts[0].scale;
         let mut cosines = evaluator.chebyshev_of_all(parts, &coefficients, scale, keys)?;

@@ -7,8 +7,8 @@
 //! coefficient is ever reordered: ring k replaces the k-th part of its parent. A ring of one
 //! coefficient is a point of the spectrum.
 
-use super::{ahead::Steps, circle};
-use crate::{aligned::Aligned, simd::Level};
+use super::ahead::Steps;
+use crate::{aligned::Aligned, reals::circle_point, simd::Level};
 
 /// The passes for one size and one vector width.
 pub(super) struct Plan {
@@ -158,5 +158,5 @@ fn split(rings: &mut Vec<f64>, radix: usize) -> Vec<Factor> {
 /// Computes `e(ring * power / radix)`. All three numbers are integers over powers of two, so the
 /// angle is exact.
 fn factor(ring: f64, power: usize, radix: usize) -> Factor {
-    circle::point(ring * power as f64 / radix as f64)
+    circle_point(ring * power as f64 / radix as f64)
 }
