@@ -11,12 +11,14 @@ import argparse
 import csv
 import dataclasses
 import datetime
+import itertools
 import multiprocessing
 import pathlib
 import subprocess
 import sys
 import warnings
-from math import inf, isfinite, log2, sqrt
+from math import inf, isfinite, log, log2, sqrt
+from unittest import mock
 
 HERE = pathlib.Path(__file__).parent
 COLUMNS = ["dimension", "modulus_log2", "secret", "noise", "rotations_log2"]
@@ -123,6 +125,122 @@ def run(task):
     return key, attack, cost, choices
 
 
+def least_usvp(params, red_cost_model):
+    """The cheapest uSVP attack. Tries each block size: the estimator's own search of block sizes can
+    end where the lattice is hardly larger than a block, which is a local minimum of the cost."""
+    from estimator.conf import max_beta
+    from estimator.cost import Cost
+    from estimator.lwe_primal import PrimalUSVP
+    from estimator.reduction import cost
+    from sage.all import oo
+
+    params = params.normalize()
+    best = Cost(rop=oo)
+    for block in range(40, max_beta):
+        # A larger block costs more, and an attack costs at least one block.
+        if cost(red_cost_model, block, block)["rop"] > best["rop"]:
+            break
+        found = PrimalUSVP.cost_gsa(block, params, red_cost_model=red_cost_model)
+        if found["rop"] < best["rop"]:
+            best = found
+    return best
+
+
+def least_dual_hybrid(params, red_cost_model):
+    """The cheapest dual hybrid attack. The estimator's own search takes n samples, tries zeta and t in
+    steps of 10, and stops at the first zeta that is worse than the one before. But a zeta also looks
+    worse if its best t lies between two steps. So this search goes on until the guesses alone cost more
+    than the best attack, and then tries each zeta and t around the best.
+
+    The first pass takes the number of samples that leaves the least noise. The second pass also tries
+    fewer, as reduction of a smaller lattice costs less, and more."""
+    from estimator import lwe_dual
+    from estimator.conf import max_beta
+    from estimator.cost import Cost
+    from estimator.reduction import cost, delta
+    from sage.all import RR, e, oo, pi
+
+    params = params.normalize()
+    largest = max_beta - 1
+    # Bounds the search where no attack has a finite cost.
+    limit = cost(red_cost_model, largest, largest)["rop"]
+    best = Cost(rop=oo)
+    # A large modulus has no float.
+    scale_log = float((RR(params.q) * params.Xs.stddev / params.Xe.stddev).log())
+    delta_log = [log(delta(block)) if block >= 40 else inf for block in range(max_beta)]
+
+    def least_noise(block, zeta, t):
+        """The number of samples that leaves the least noise, and the dimension of the lattice."""
+        secrets = params.n - zeta - t
+        dimension = max(secrets + 1, round(sqrt(secrets * scale_log / delta_log[block])))
+        return dimension - secrets, dimension
+
+    def attack(block, p, zeta, t, m=None):
+        m = least_noise(block, zeta, t)[0] if m is None else m
+        return lwe_dual.MATZOV.cost(block, params, m=m, p=p, k_enum=zeta, k_fft=t, red_cost_model=red_cost_model)
+
+    def is_too_much(p, zeta, t):
+        # A guess costs least at the largest block, which needs the fewest short vectors.
+        return attack(largest, p, zeta, t)["guess"] > min(limit, best["rop"])
+
+    def least_near(near, step, lowest, highest, attempt):
+        """The argument of the cheapest attempt. Goes down and up from `near`, past up to three that are
+        worse."""
+        nonlocal best
+        least, choice = oo, near
+        for start, stride in [(near, -step), (near + step, step)]:
+            at, worse = start, 0
+            while lowest <= at <= highest and worse < 4:
+                found = attempt(at)
+                worse += 1
+                if found["rop"] < least:
+                    least, choice, worse = found["rop"], at, 0
+                if found["rop"] < best["rop"]:
+                    best = found
+                at += stride
+        return choice
+
+    def best_block(p, zeta, t, near):
+        return least_near(near, 1, 40, largest, lambda block: attack(block, p, zeta, t))
+
+    def best_block_and_samples(p, zeta, t, near):
+        def attempt(block):
+            found = attack(block, p, zeta, t)
+            # Another number of samples hardly ever saves more than this.
+            if found["rop"] < 1.2 * best["rop"]:
+                m, dimension = least_noise(block, zeta, t)
+                step = max(1, dimension // 400)
+                least_near(m, step, 1, oo, lambda m: attack(block, p, zeta, t, m))
+            return found
+
+        least_near(near, 1, 40, largest, attempt)
+
+    # The cost function is four times as fast with numbers as with Sage's symbols.
+    with mock.patch.multiple(lwe_dual, pi=RR(pi), e=RR(e)):
+        first = min(range(largest, 39, -1), key=lambda block: attack(block, 2, 0, 0)["rop"])
+        for p in (2, 3):
+            for zeta in range(0, params.n, 10):
+                if is_too_much(p, zeta, 0):
+                    break
+                block = first
+                for t in range(0, params.n - zeta, 10):
+                    if is_too_much(p, zeta, t):
+                        break
+                    block = best_block(p, zeta, t, block)
+        centre, tried = None, set()
+        while best["rop"] < oo and centre != (best["zeta"], best["t"]):
+            centre = best["zeta"], best["t"]
+            around = itertools.product(*(range(max(0, middle - 10), middle + 11) for middle in centre))
+            for zeta, t in sorted(set(around) - tried):
+                tried.add((zeta, t))
+                if zeta + t < params.n and not is_too_much(best["p"], zeta, t):
+                    best_block_and_samples(best["p"], zeta, t, best["beta"])
+        if best["rop"] < oo:
+            choices = best["beta"], best["p"], best["zeta"], best["t"]
+            least_near(best["m"], 1, 1, oo, lambda m: attack(*choices, m))
+    return best
+
+
 def estimate(key, attack, modulus_log2):
     import rotations
     from estimator import LWE, ND, RC
@@ -136,11 +254,10 @@ def estimate(key, attack, modulus_log2):
     params = LWE.Parameters(
         n=key.dimension, q=2**key.modulus_log2, Xs=secret, Xe=ND.DiscreteGaussian(key.noise), m=oo
     )
-    shape = {"red_shape_model": "gsa"}
     matzov = {"red_cost_model": RC.MATZOV}
     try:
         if attack.startswith(("rotations", "hybrid")):
-            usvp = LWE.primal_usvp(params, **matzov, **shape)
+            usvp = least_usvp(params, **matzov)
             if usvp["rop"] == oo and key.weight is None:
                 return inf, "no block size is enough"
             block = int(usvp["beta"]) if usvp["rop"] < oo else 0
@@ -148,11 +265,11 @@ def estimate(key, attack, modulus_log2):
             cost, choices = rotations.attack(key, targets, attack.partition(", ")[2] or "patterns", Model(block))
             return cost, " ".join(f"{what}={value}" for what, value in choices.items())
         found = {
-            "usvp": lambda: LWE.primal_usvp(params, **matzov, **shape),
-            "usvp, quantum": lambda: LWE.primal_usvp(params, red_cost_model=type(RC.MATZOV)(nn="quantum"), **shape),
-            "bdd": lambda: LWE.primal_bdd(params, **matzov, **shape),
+            "usvp": lambda: least_usvp(params, **matzov),
+            "usvp, quantum": lambda: least_usvp(params, red_cost_model=type(RC.MATZOV)(nn="quantum")),
+            "bdd": lambda: LWE.primal_bdd(params, **matzov, red_shape_model="gsa"),
             "dual": lambda: LWE.dual(params, **matzov),
-            "dual hybrid": lambda: LWE.dual_hybrid(params, **matzov),
+            "dual hybrid": lambda: least_dual_hybrid(params, **matzov),
             "dual hybrid, sparse": lambda: sparse_dual_hybrid(params, mitm_optimization=True, **matzov),
         }[attack]()
     except ArithmeticError as failure:
@@ -162,7 +279,9 @@ def estimate(key, attack, modulus_log2):
         cost, choices = estimate(dataclasses.replace(key, modulus_log2=key.modulus_log2 + 1), attack, modulus_log2)
         return cost, f"{choices} for one bit more: {failure}"
     rop = found["rop"]
-    choices = [f"{what}={found[what]}" for what in ("beta", "d", "zeta", "p", "t") if what in found]
+    # The number of samples follows from the dimension, but not all results name the dimension.
+    names = ("beta", "d" if "d" in found else "m", "zeta", "p", "t")
+    choices = [f"{what}={found[what]}" for what in names if what in found]
     return (float(log2(rop)) if rop < inf else inf), " ".join(choices)
 
 

@@ -59,6 +59,27 @@ fn security_figures_are_the_least_estimates() {
 }
 
 #[test]
+fn attacks_that_are_alike_have_estimates_that_are_close() {
+    // The estimator's searches can end at a local minimum, far above the best cost.
+    let estimates = Estimates::read();
+    let keys: BTreeSet<&String> = estimates.costs.keys().map(|(key, _)| key).collect();
+    for key in keys {
+        let key = Key(key.clone());
+        let costs = ["bdd", "usvp", QUANTUM, "dual hybrid"].map(|attack| estimates.cost(&key, attack));
+        let [Some(bdd), Some(usvp), Some(quantum), Some(dual)] = costs else {
+            assert_eq!(costs, [None; 4], "only some attacks on {} have a cost", key.0);
+            continue;
+        };
+        // BDD is never worse. Its last step saves a few block sizes.
+        assert!((bdd..=bdd + 4.0).contains(&usvp), "BDD {bdd}, uSVP {usvp}: {}", key.0);
+        // Quantum machines make a sieve cheaper, by less than a tenth of its bits.
+        assert!((0.9 * usvp..=usvp).contains(&quantum), "uSVP {usvp}, quantum {quantum}: {}", key.0);
+        // Either may be better, but they have never differed by a twentieth.
+        assert!((bdd - dual).abs() <= 0.05 * bdd, "BDD {bdd}, dual hybrid {dual}: {}", key.0);
+    }
+}
+
+#[test]
 fn tables_of_the_documents_have_all_estimates() {
     let estimates = Estimates::read();
     for (page, table) in [("parameters.md", tfhe_table(&estimates)), ("ckks.md", ckks_table(&estimates))] {

@@ -19,7 +19,7 @@ pub static COMPRESSION_SETS: &[CompressionSet] = &[
         storage_modulus_log2: 12,
         bootstrap: gadget(23, 1),
         published_failure_log2: Some(-129.275),
-        security_log2: 138.0,
+        security_log2: 136.7,
         source: V1_8,
     },
     CompressionSet {
@@ -34,7 +34,7 @@ pub static COMPRESSION_SETS: &[CompressionSet] = &[
         storage_modulus_log2: 12,
         bootstrap: gadget(23, 1),
         published_failure_log2: Some(-128.218),
-        security_log2: 132.5,
+        security_log2: 131.2,
         source: V1_8,
     },
     CompressionSet {

@@ -15,7 +15,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(23, 1)
         .key_switch(5, 3)
         .failure(Some(-144.322), -146.746)
-        .security(134.8, Some(134.8)),
+        .security(133.3, Some(134.3)),
     shortint(2, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(4, 4, 5)
         .with_squared_noise_max(51)
@@ -24,7 +24,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(23, 1)
         .key_switch(4, 4)
         .failure(Some(-129.581), -131.121)
-        .security(134.9, Some(134.8)),
+        .security(133.2, Some(134.3)),
     shortint(3, "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(8, 8, 9)
         .lwe(1077, tuniform(41))
@@ -32,7 +32,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(15, 2)
         .key_switch(4, 5)
         .failure(Some(-128.992), -130.887)
-        .security(134.3, Some(480.2)),
+        .security(133.1, Some(478.7)),
     shortint(4, "V1_8_PARAM_MESSAGE_4_CARRY_4_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(16, 16, 17)
         .lwe(1117, tuniform(40))
@@ -40,7 +40,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(11, 3)
         .key_switch(3, 7)
         .failure(Some(-141.559), -144.744)
-        .security(134.1, None),
+        .security(133.2, None),
     shortint(5, "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(2, 2, 3)
         .lwe(837, gaussian(3.3747142481837397e-06))
@@ -48,7 +48,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(23, 1)
         .key_switch(5, 3)
         .failure(Some(-128.186), -129.575)
-        .security(132.1, Some(133.1)),
+        .security(130.7, Some(132.8)),
     shortint(6, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(4, 4, 5)
         .with_squared_noise_max(51)
@@ -57,7 +57,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(23, 1)
         .key_switch(3, 5)
         .failure(Some(-128.597), -130.559)
-        .security(132.5, Some(133.1)),
+        .security(130.8, Some(132.8)),
     shortint(7, "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(8, 8, 9)
         .lwe(1006, gaussian(1.8277101294215978e-07))
@@ -65,7 +65,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(15, 2)
         .key_switch(3, 7)
         .failure(Some(-128.115), -130.330)
-        .security(132.6, Some(478.6)),
+        .security(131.1, Some(476.9)),
     shortint(8, "V1_8_PARAM_MESSAGE_4_CARRY_4_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(16, 16, 17)
         .lwe(1098, gaussian(3.73718341270979e-08))
@@ -73,7 +73,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(11, 3)
         .key_switch(3, 7)
         .failure(Some(-128.731), -131.764)
-        .security(132.5, None),
+        .security(131.4, None),
     shortint(9, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", V1_8_KS32_TUNIFORM)
         .encoding(4, 4, 5)
         .with_squared_noise_max(51)
@@ -83,7 +83,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(23, 1)
         .key_switch(4, 4)
         .failure(Some(-129.581), -131.121)
-        .security(134.9, Some(134.8)),
+        .security(133.2, Some(134.3)),
     // Classical sets for GPUs.
     shortint(10, "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_8_CLASSIC_GPU_TUNIFORM)
         .encoding(2, 2, 3)
@@ -92,7 +92,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(23, 1)
         .key_switch(3, 4)
         .failure(Some(-144.851), -147.979)
-        .security(135.4, Some(134.8)),
+        .security(133.3, Some(134.3)),
     shortint(11, "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_8_CLASSIC_GPU_GAUSSIAN)
         .encoding(2, 2, 3)
         .lwe(737, gaussian(1.894717698310226e-05))
@@ -100,7 +100,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(23, 1)
         .key_switch(3, 4)
         .failure(Some(-131.084), -133.764)
-        .security(132.1, Some(133.1)),
+        .security(130.3, Some(132.8)),
     // Sets for the HPU.
     shortint(12, "V1_8_HPU_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", HPU)
         .encoding(4, 4, 5)
@@ -111,7 +111,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(23, 1)
         .key_switch(2, 8)
         .failure(Some(-128.0), -147.755)
-        .security(134.8, Some(134.8)),
+        .security(133.3, Some(134.3)),
     // Multi-bit sets.
     shortint(32, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(2, 2, 3)
@@ -121,7 +121,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(22, 1)
         .key_switch(4, 3)
         .failure(Some(-136.056), -136.624)
-        .security(135.2, Some(134.8)),
+        .security(133.4, Some(134.3)),
     shortint(33, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
         .with_squared_noise_max(38)
@@ -131,7 +131,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(21, 1)
         .key_switch(3, 5)
         .failure(Some(-140.341), -155.364)
-        .security(134.9, Some(219.3)),
+        .security(133.2, Some(218.7)),
     shortint(34, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
         .multi_bit(2)
@@ -140,7 +140,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(14, 2)
         .key_switch(3, 6)
         .failure(Some(-135.674), -143.543)
-        .security(134.1, None),
+        .security(133.3, None),
     shortint(35, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(2, 2, 3)
         .multi_bit(3)
@@ -149,7 +149,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(22, 1)
         .key_switch(5, 3)
         .failure(Some(-131.536), -136.757)
-        .security(134.9, Some(134.8)),
+        .security(133.2, Some(134.3)),
     shortint(36, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
         .with_squared_noise_max(51)
@@ -159,7 +159,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(14, 2)
         .key_switch(2, 8)
         .failure(Some(-128.29), -134.035)
-        .security(134.8, Some(134.8)),
+        .security(133.3, Some(134.3)),
     shortint(37, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
         .multi_bit(3)
@@ -168,7 +168,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(14, 2)
         .key_switch(3, 6)
         .failure(Some(-147.007), -156.539)
-        .security(134.7, None),
+        .security(133.4, None),
     shortint(38, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_4_MULTI_BIT_TUNIFORM)
         .encoding(2, 2, 3)
         .multi_bit(4)
@@ -177,7 +177,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(22, 1)
         .key_switch(3, 4)
         .failure(Some(-145.02), -148.304)
-        .security(135.4, Some(134.8)),
+        .security(133.5, Some(134.3)),
     shortint(39, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
         .with_squared_noise_max(51)
@@ -187,7 +187,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(22, 1)
         .key_switch(3, 5)
         .failure(Some(-134.345), -151.577)
-        .security(134.9, Some(134.8)),
+        .security(133.4, Some(134.3)),
     shortint(40, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
         .multi_bit(4)
@@ -196,7 +196,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(14, 2)
         .key_switch(3, 6)
         .failure(Some(-130.951), -137.942)
-        .security(134.9, Some(480.2)),
+        .security(133.5, Some(478.7)),
     shortint(41, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
         .multi_bit(2)
@@ -205,7 +205,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(22, 1)
         .key_switch(3, 4)
         .failure(Some(-128.997), -131.012)
-        .security(132.3, Some(133.1)),
+        .security(130.4, Some(132.8)),
     shortint(42, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
         .with_squared_noise_max(31)
@@ -215,7 +215,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(21, 1)
         .key_switch(4, 4)
         .failure(Some(-128.138), -140.053)
-        .security(132.5, Some(218.4)),
+        .security(130.9, Some(218.0)),
     shortint(43, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
         .multi_bit(2)
@@ -224,7 +224,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(14, 2)
         .key_switch(3, 6)
         .failure(Some(-131.491), -138.907)
-        .security(132.1, None),
+        .security(131.1, None),
     shortint(44, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
         .multi_bit(3)
@@ -233,7 +233,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(22, 1)
         .key_switch(3, 5)
         .failure(Some(-129.466), -134.241)
-        .security(132.5, Some(133.1)),
+        .security(130.5, Some(132.8)),
     shortint(45, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
         .with_squared_noise_max(51)
@@ -243,7 +243,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(15, 2)
         .key_switch(2, 8)
         .failure(Some(-128.606), -134.641)
-        .security(132.3, Some(133.1)),
+        .security(130.8, Some(132.8)),
     shortint(46, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
         .multi_bit(3)
@@ -252,7 +252,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(14, 2)
         .key_switch(3, 6)
         .failure(Some(-129.012), -136.604)
-        .security(132.1, None),
+        .security(131.1, None),
     shortint(47, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_4_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
         .multi_bit(4)
@@ -261,7 +261,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(22, 1)
         .key_switch(3, 4)
         .failure(Some(-128.034), -130.788)
-        .security(132.1, Some(133.1)),
+        .security(130.3, Some(132.8)),
     shortint(48, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
         .with_squared_noise_max(51)
@@ -271,7 +271,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(22, 1)
         .key_switch(3, 5)
         .failure(Some(-129.112), -143.616)
-        .security(132.5, Some(133.1)),
+        .security(130.8, Some(132.8)),
     shortint(49, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
         .multi_bit(4)
@@ -280,7 +280,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(14, 2)
         .key_switch(3, 6)
         .failure(Some(-128.201), -134.549)
-        .security(132.2, Some(478.6)),
+        .security(131.1, Some(476.9)),
     // Boolean sets.
     boolean(64, "DEFAULT_PARAMETERS", Order::BootstrapFirst, BOOLEAN)
         .lwe(805, gaussian(5.8615896642671336e-06))
@@ -289,7 +289,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(3, 5)
         .weak("published with one failure in 2^64 bootstraps")
         .failure(Some(-64.344), -247.107)
-        .security(132.0, Some(155.8)),
+        .security(130.6, Some(154.9)),
     boolean(65, "DEFAULT_PARAMETERS_KS_PBS", Order::KeySwitchFirst, BOOLEAN)
         .lwe(739, gaussian(1.8304520733507305e-05))
         .glwe(3, 512, gaussian(9.315272083503367e-10))
@@ -297,21 +297,21 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(3, 4)
         .weak("published with one failure in 2^64 bootstraps")
         .failure(Some(-64.017), -245.691)
-        .security(132.1, Some(155.8)),
+        .security(130.3, Some(154.9)),
     boolean(66, "PARAMETERS_ERROR_PROB_2_POW_MINUS_165", Order::BootstrapFirst, BOOLEAN)
         .lwe(837, gaussian(3.374714376692653e-06))
         .glwe(2, 1024, gaussian(9.313225746198247e-10))
         .bootstrap(10, 2)
         .key_switch(3, 5)
         .failure(Some(-165.434), -649.482)
-        .security(132.1, Some(211.3)),
+        .security(130.7, Some(209.6)),
     boolean(67, "PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS", Order::KeySwitchFirst, BOOLEAN)
         .lwe(770, gaussian(1.0721931696480342e-05))
         .glwe(2, 1024, gaussian(9.313225746198247e-10))
         .bootstrap(10, 2)
         .key_switch(3, 5)
         .failure(Some(-166.826), -655.517)
-        .security(132.5, Some(211.3)),
+        .security(130.5, Some(209.6)),
     boolean(68, "TFHE_LIB_PARAMETERS", Order::BootstrapFirst, BOOLEAN_LIB)
         .lwe(630, gaussian(3.0517578125e-05))
         .glwe(1, 1024, gaussian(2.980232238769531e-08))
@@ -319,7 +319,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(2, 8)
         .weak("below 128-bit security; fails once in 2^94 bootstraps at worst")
         .failure(None, -94.319)
-        .security(118.3, Some(122.2)),
+        .security(116.4, Some(121.1)),
     // Toys. The rounding in the modulus switch alone can never reach the half box, and the noise is
     // far below it.
     shortint(0xff00, "TOY_MESSAGE_2_CARRY_2", TOY)
