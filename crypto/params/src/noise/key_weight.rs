@@ -45,7 +45,7 @@ impl KeyWeight {
 
     /// log2 of a probability averaged over random keys. `log2_of` gives the probability for each
     /// key.
-    pub(super) fn averaged_log2(set: &ParameterSet, log2_of: impl Fn(Self) -> f64) -> f64 {
+    pub fn averaged_log2(set: &ParameterSet, log2_of: impl Fn(Self) -> f64) -> f64 {
         // Whole deviations are enough: at such points, sums of a smooth function under a normal
         // density equal its integral to eight digits.
         let points = || (-DEVIATIONS_MAX..=DEVIATIONS_MAX).map(f64::from);
