@@ -1,18 +1,24 @@
 //! Stored programs remain valid for ever, and compute what they computed when they were stored.
+//! Their outputs keep their shapes, because a client refuses a result of another shape than the one
+//! that its own version plans.
 
 use std::{collections::BTreeSet, fs};
 
 use cloakwork_circuit::{
-    Goal, LIMITS, Program,
+    Goal, LIMITS, Program, ckks,
     wire::{self, operation::Kind},
 };
-use cloakwork_tests_programs::golden::{Golden, file, stored};
+use cloakwork_tests_programs::{
+    RandomVectors,
+    golden::{Golden, INTEGERS, VECTORS, path, stored},
+};
 use prost::Message as _;
 
 #[test]
 fn stored_programs_compute_what_they_did() {
-    for golden in stored() {
+    for golden in stored(INTEGERS) {
         let program = Program::decode(&golden.program, &LIMITS).expect("what was a program is one");
+        assert_eq!(degrees(&program), golden.shapes, "{}", golden.name);
         for goal in [Goal::Work, Goal::Depth] {
             let outputs = program.lower(goal).evaluate(&golden.inputs).expect("it runs");
             assert_eq!(outputs, golden.outputs, "{} for {goal:?}", golden.name);
@@ -20,20 +26,54 @@ fn stored_programs_compute_what_they_did() {
     }
 }
 
-/// With `CLOAKWORK_UPDATE_GOLDEN=1`, stores a program for each operation that has none. Stored
-/// programs stay unchanged.
+#[test]
+fn results_of_stored_programs_on_vectors_have_the_shapes_that_they_had() {
+    let mut kinds = BTreeSet::new();
+    for golden in stored(VECTORS) {
+        let program = ckks::Program::decode(&golden.program, &ckks::LIMITS).expect("what was a program is one");
+        assert_eq!(vectors(&program), golden.shapes, "{}", golden.name);
+        let message = wire::Program::decode(&golden.program[..]).expect("a message");
+        kinds.extend(message.operations.iter().map(|operation| operation.kind));
+    }
+    let arithmetic = [Kind::Constant, Kind::Negate, Kind::Add, Kind::Subtract, Kind::Multiply, Kind::Sum];
+    let of_vectors = (Kind::Rotate as i32..256).filter_map(|number| Kind::try_from(number).ok());
+    for kind in arithmetic.into_iter().chain(of_vectors) {
+        assert!(kinds.contains(&kind.into()), "no stored program on vectors has {}", kind.as_str_name());
+    }
+}
+
+/// With `CLOAKWORK_UPDATE_GOLDEN=1`, stores the programs that are missing. Stored programs stay
+/// unchanged.
 #[test]
 fn every_operation_has_a_stored_program() {
-    let mut stored = stored();
-    let known: BTreeSet<String> = stored.iter().map(|golden| golden.name.clone()).collect();
-    let missing: Vec<Golden> = all().into_iter().filter(|golden| !known.contains(&golden.name)).collect();
-    if std::env::var_os("CLOAKWORK_UPDATE_GOLDEN").is_some() {
-        stored.extend(missing);
-        let text: String = stored.iter().map(Golden::line).collect();
-        return fs::write(file(), text).expect("the file can be written");
+    for (file, all) in [(INTEGERS, all()), (VECTORS, all_on_vectors())] {
+        let mut stored = stored(file);
+        let known: BTreeSet<String> = stored.iter().map(|golden| golden.name.clone()).collect();
+        let missing: Vec<Golden> = all.into_iter().filter(|golden| !known.contains(&golden.name)).collect();
+        if std::env::var_os("CLOAKWORK_UPDATE_GOLDEN").is_some() {
+            stored.extend(missing);
+            let text: String = stored.iter().map(Golden::line).collect();
+            fs::write(path(file), text).expect("the file can be written");
+            continue;
+        }
+        let missing: Vec<String> = missing.into_iter().map(|golden| golden.name).collect();
+        assert!(missing.is_empty(), "CLOAKWORK_UPDATE_GOLDEN=1 stores {missing:?}");
     }
-    let missing: Vec<String> = missing.into_iter().map(|golden| golden.name).collect();
-    assert!(missing.is_empty(), "CLOAKWORK_UPDATE_GOLDEN=1 stores {missing:?}");
+}
+
+/// For each output, the greatest value of each of its blocks.
+fn degrees(program: &Program) -> String {
+    let text = |degrees: Vec<u32>| degrees.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    program.output_degrees().map(text).collect::<Vec<_>>().join(";")
+}
+
+/// For each output, the log2 of the number of slots, the level, and all bits of the scale.
+fn vectors(program: &ckks::Program) -> String {
+    let text = |output: &ckks::Output| {
+        let ckks::Vector { slots_log2, level, scale } = output.vector;
+        format!("{slots_log2}:{level}:{:x}", scale.to_bits())
+    };
+    program.outputs().iter().map(text).collect::<Vec<_>>().join(";")
 }
 
 const SHORTINT: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
@@ -43,6 +83,24 @@ const BOOLEAN: &str = "DEFAULT_PARAMETERS";
 fn all() -> Vec<Golden> {
     let kinds = (1..256).filter_map(|number| Kind::try_from(number).ok());
     kinds.flat_map(|kind| [integers(kind), gates(kind)]).flatten().chain([arrays()]).collect()
+}
+
+/// Programs of random operations on vectors, with the current shapes of their results.
+fn all_on_vectors() -> Vec<Golden> {
+    let sets = ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60", "CKKS_45_60_50_H4096", "CKKS_54_60_H4096"];
+    let program = |set: &str, number: u64| {
+        // With few slots, their total is small enough to be a part of a program.
+        let slots_log2 = if number < 6 { 3 } else { 1 };
+        let RandomVectors { message, program, .. } = RandomVectors::numbered(number, set, slots_log2, 12);
+        Golden {
+            name: format!("{number}:{set}"),
+            program: message.encode_to_vec(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            shapes: vectors(&program),
+        }
+    };
+    sets.iter().flat_map(|set| (0..9).map(|number| program(set, number))).collect()
 }
 
 /// A program that returns an array in reverse, and its sum.
@@ -58,10 +116,11 @@ fn arrays() -> Golden {
         output_lengths: vec![3, 0],
     };
     let program = message.encode_to_vec();
-    let graph = Program::decode(&program, &LIMITS).expect("a program").lower(Goal::Work);
+    let decoded = Program::decode(&program, &LIMITS).expect("a program");
+    let graph = decoded.lower(Goal::Work);
     let inputs: Vec<u64> = (0..graph.input_blocks()).map(|place| [2, 1, 3, 0][place % 4] << 59).collect();
     let outputs = graph.evaluate(&inputs).expect("it runs");
-    Golden { name: format!("arrays:{SHORTINT}"), program, inputs, outputs }
+    Golden { name: format!("arrays:{SHORTINT}"), program, inputs, outputs, shapes: degrees(&decoded) }
 }
 
 fn integers(kind: Kind) -> Option<Golden> {
@@ -163,5 +222,6 @@ fn golden(
     };
     let phases: Vec<u64> = blocks.enumerate().map(phase).collect();
     let outputs = graph.evaluate(&phases).ok()?;
-    Some(Golden { name: format!("{}:{set}", kind.as_str_name()), program: bytes, inputs: phases, outputs })
+    let name = format!("{}:{set}", kind.as_str_name());
+    Some(Golden { name, program: bytes, inputs: phases, outputs, shapes: degrees(&program) })
 }

@@ -2,8 +2,14 @@
 
 use std::{fmt::Write as _, fs, path::PathBuf};
 
-/// One line of the file: a name, the program's bytes, and the phases of its input and output
-/// blocks.
+/// Programs on integers, with the phases of their inputs and outputs.
+pub const INTEGERS: &str = "golden/programs.txt";
+
+/// Programs on vectors. Their numbers are approximate, so only their shapes are stored.
+pub const VECTORS: &str = "golden/vectors.txt";
+
+/// One line of a file: a name, the program's bytes, the phases of its input and output blocks, and
+/// the shapes of its outputs.
 pub struct Golden {
     /// Names of the operation and of the set.
     pub name: String,
@@ -13,12 +19,14 @@ pub struct Golden {
     pub inputs: Vec<u64>,
     /// Phases of the output blocks.
     pub outputs: Vec<u64>,
+    /// Shapes of the outputs. A client refuses a result of another shape.
+    pub shapes: String,
 }
 
 impl Golden {
     fn parse(line: &str) -> Self {
         let mut fields = line.split(' ');
-        let mut next = || fields.next().expect("four fields");
+        let mut next = || fields.next().expect("five fields");
         let (name, program) = (next().to_owned(), next());
         let byte = |place: usize| u8::from_str_radix(&program[place..place + 2], 16).expect("bytes in hexadecimal");
         let program = (0..program.len()).step_by(2).map(byte).collect();
@@ -27,7 +35,7 @@ impl Golden {
             field.split(',').filter(|text| !text.is_empty()).map(phase).collect()
         };
         let (inputs, outputs) = (phases(next()), phases(next()));
-        Self { name, program, inputs, outputs }
+        Self { name, program, inputs, outputs, shapes: next().to_owned() }
     }
 
     /// Formats the program as a line of the file.
@@ -37,17 +45,18 @@ impl Golden {
             text
         });
         let phases = |phases: &[u64]| phases.iter().map(|phase| format!("{phase:x}")).collect::<Vec<_>>().join(",");
-        format!("{} {hex} {} {}\n", self.name, phases(&self.inputs), phases(&self.outputs))
+        let (inputs, outputs) = (phases(&self.inputs), phases(&self.outputs));
+        format!("{} {hex} {inputs} {outputs} {}\n", self.name, self.shapes)
     }
 }
 
-/// Path of the file.
-pub fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/programs.txt")
+/// Path of a file of stored programs.
+pub fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file)
 }
 
-/// Reads all stored programs.
-pub fn stored() -> Vec<Golden> {
-    let text = fs::read_to_string(file()).expect("a file of this crate");
+/// Reads the stored programs of a file.
+pub fn stored(file: &str) -> Vec<Golden> {
+    let text = fs::read_to_string(path(file)).expect("a file of this crate");
     text.lines().map(Golden::parse).collect()
 }

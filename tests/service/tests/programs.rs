@@ -5,7 +5,11 @@
 
 use cloakwork_circuit::{ProgramError, wire};
 use cloakwork_client::{ClientError, JobRequest, Program};
-use cloakwork_tests_programs::{RandomProgram, golden::stored, mask};
+use cloakwork_tests_programs::{
+    RandomProgram,
+    golden::{INTEGERS, stored},
+    mask,
+};
 use cloakwork_tests_service::{Server, Setup, TOY, Tenant};
 use prost::Message as _;
 
@@ -46,7 +50,7 @@ async fn stored_programs_give_their_stored_results() {
     let server = Server::start(Setup::default()).await;
     let integers = Tenant::of_set(server.client().await, shortint).await;
     let gates = Tenant::of_set(server.client().await, boolean).await;
-    let programs = stored();
+    let programs = stored(INTEGERS);
     for golden in &programs {
         // The value of a block is its phase in steps. A boolean is true in the lower half of the
         // torus.
