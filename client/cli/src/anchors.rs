@@ -4,7 +4,7 @@
 //! anchor.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -57,21 +57,36 @@ impl Anchors {
     }
 
     /// Pins an anchor for a server, in the place of an earlier one.
-    pub(crate) fn pin(mut self, server: &str, anchor: Anchor) -> Result<(), Failure> {
+    pub(crate) fn pin(keys: &Path, server: &str, anchor: Anchor) -> Result<(), Failure> {
         let server = normal(server);
-        self.pins.retain(|(pinned, _)| *pinned != server);
-        self.pins.push((server.to_owned(), anchor));
-        self.write()
+        Self::change(keys, |pins| {
+            pins.retain(|(pinned, _)| *pinned != server);
+            pins.push((server.to_owned(), anchor));
+        })
     }
 
-    /// Removes the anchor of a server. False if there is none.
-    pub(crate) fn unpin(mut self, server: &str) -> Result<bool, Failure> {
-        let before = self.pins.len();
-        self.pins.retain(|(pinned, _)| *pinned != normal(server));
-        if self.pins.len() == before {
-            return Ok(false);
+    /// Removes the anchor of a server. Returns false if the server has none.
+    pub(crate) fn unpin(keys: &Path, server: &str) -> Result<bool, Failure> {
+        let mut found = false;
+        if !keys.is_dir() {
+            return Ok(found);
         }
-        self.write().map(|()| true)
+        Self::change(keys, |pins| {
+            let before = pins.len();
+            pins.retain(|(pinned, _)| *pinned != normal(server));
+            found = pins.len() < before;
+        })?;
+        Ok(found)
+    }
+
+    /// Changes the pins. The lock on the directory keeps two commands at once from losing the pin
+    /// of one of them.
+    fn change(keys: &Path, change: impl FnOnce(&mut Vec<(String, Anchor)>)) -> Result<(), Failure> {
+        let directory = File::open(keys).map_err(|error| failed(keys, &error))?;
+        directory.lock().map_err(|error| failed(keys, &error))?;
+        let mut anchors = Self::read(keys)?;
+        change(&mut anchors.pins);
+        anchors.write()
     }
 
     fn write(mut self) -> Result<(), Failure> {
@@ -111,14 +126,27 @@ mod tests {
         let read = || Anchors::read(keys.path()).expect("anchors");
         let (one, other) = ("https://one:7270", "http://127.0.0.1:7270");
         assert!(read().pins().is_empty());
-        read().pin(one, anchor('1')).expect("written");
-        read().pin(other, anchor('2')).expect("written");
+        Anchors::pin(keys.path(), one, anchor('1')).expect("written");
+        Anchors::pin(keys.path(), other, anchor('2')).expect("written");
         assert_eq!((read().of(one), read().of(&format!("{other}/"))), (Some(&anchor('1')), Some(&anchor('2'))));
         assert_eq!(read().of("https://one"), None);
-        read().pin(one, anchor('3')).expect("written");
+        Anchors::pin(keys.path(), one, anchor('3')).expect("written");
         assert_eq!((read().of(one), read().pins().len()), (Some(&anchor('3')), 2));
-        assert!(read().unpin(one).expect("written") && !read().unpin(one).expect("read"));
+        let unpin = || Anchors::unpin(keys.path(), one).expect("written");
+        assert!(unpin() && !unpin());
         assert_eq!((read().of(one), read().of(other)), (None, Some(&anchor('2'))));
+    }
+
+    #[test]
+    fn commands_that_pin_at_once_lose_no_pin() {
+        let keys = tempfile::tempdir().expect("a directory");
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (keys, server) = (keys.path(), format!("http://127.0.0.1:{number}"));
+                scope.spawn(move || Anchors::pin(keys, &server, anchor('1')).expect("written"));
+            }
+        });
+        assert_eq!(Anchors::read(keys.path()).expect("anchors").pins().len(), 8);
     }
 
     #[test]

@@ -75,11 +75,10 @@ impl Context {
             return Ok(());
         }
         let Some(named) = client.anchor().await? else { return Ok(()) };
-        let anchors = Anchors::read(keys)?;
-        if anchors.of(server).is_some() {
+        if Anchors::read(keys)?.of(server).is_some() {
             return Ok(());
         }
-        match anchors.pin(server, named.clone()) {
+        match Anchors::pin(keys, server, named.clone()) {
             // The result of this command is verified anyway.
             Err(Failure::Io(error)) => {
                 eprintln!("cloakwork: warning: the anchor of {server} is not pinned: {error}");

@@ -48,6 +48,11 @@ impl Table {
     }
 }
 
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Prints either the document or the text.
 pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
     print(&if json { format!("{}\n", document()) } else { visible(&text()) })

@@ -15,7 +15,7 @@ use std::{
 use cloakwork_client::{Asked, Digest, Shape, Vector, VectorShape, from_hex, params::ckks::CkksSet};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, output::hex};
 
 /// Name of the directory of records, in the directory of keys. Each job has a file of its own, so
 /// that commands that run at once do not meet.
@@ -120,16 +120,11 @@ impl Request {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The file of a job. A digest of the job's name is a valid file name, whatever the server has
 /// called the job.
 fn path_of(keys: &Path, job: &str) -> PathBuf {
     let digest = Digest::of(job.as_bytes()).blake3;
-    let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    keys.join(DIRECTORY).join(name + ".json")
+    keys.join(DIRECTORY).join(hex(&digest[..16]) + ".json")
 }
 
 /// Writes a record and removes old ones. False if the file exists: it is not replaced.

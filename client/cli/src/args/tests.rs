@@ -16,6 +16,7 @@ eval: Encrypt integers, evaluate an expression on them, decrypt
 pbs: Encrypt values, run a function on each by programmable bootstraps, decrypt
 gate: Encrypt bits, run a boolean gate on each pair, decrypt
 jobs: List, show, follow and cancel jobs
+anchor: Pin, list and remove anchors: the installations whose results you take
 uploads: List unfinished uploads, and abort them
 sets: List the parameter sets that the server serves, with their security and failure figures
 bench: Measure throughput and latency

@@ -28,17 +28,17 @@ pub(crate) enum Command {
 
 pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let (server, json) = (&context.global.server, context.global.json);
-    let anchors = Anchors::read(&context.global.keys)?;
+    let keys = &context.global.keys;
     match command {
         Command::Pin { anchor } => {
             let shown = anchor.to_string();
             // A server's anchor may be known before the keys are made.
-            make_directory(&context.global.keys)?;
-            anchors.pin(server, anchor)?;
+            make_directory(keys)?;
+            Anchors::pin(keys, server, anchor)?;
             show(json, || json!({ "server": server, "anchor": shown }), || format!("{server}: pinned {shown}\n"))
         }
-        Command::Ls => list(&anchors, json),
-        Command::Unpin => match anchors.unpin(server)? {
+        Command::Ls => list(&Anchors::read(keys)?, json),
+        Command::Unpin => match Anchors::unpin(keys, server)? {
             true => show(json, || json!({ "server": server }), || format!("{server}: no anchor is pinned now\n")),
             false => Err(Failure::Usage(format!("no anchor is pinned for {server}"))),
         },

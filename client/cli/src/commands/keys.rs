@@ -17,7 +17,7 @@ use super::{
 use crate::{
     context::Context,
     failure::Failure,
-    output::{Table, bytes, counted, show},
+    output::{Table, bytes, counted, hex, show},
     progress::bars,
 };
 
@@ -164,10 +164,6 @@ fn purpose(part: &CkksKeyPart) -> String {
 
 fn state(key: &Key) -> String {
     key.state().as_str_name().trim_start_matches("KEY_STATE_").to_lowercase()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn document(key: &Key) -> Value {
