@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use cloakwork_attestation::WorkerKey;
 use cloakwork_clock::Clock;
 use cloakwork_keystore::{Keystore, Options, S3Options, StoreOptions};
 use cloakwork_proto::v1::{
@@ -24,7 +25,7 @@ use crate::{
     admit::{Admission, InputMemory},
     config::{BlobStore, Config, Storage},
     dispatch::{Dispatcher, Parts},
-    error::ApiError,
+    error::{ApiError, INTERNAL},
     installation::{self, Installation},
     keys::KeyUses,
     limits::Limits,
@@ -236,11 +237,12 @@ impl Backend {
         uplink: Uplink,
         stop: CancellationToken,
     ) -> Result<JoinHandle<Result<(), WorkerError>>, ApiError> {
-        let id = uuid::Uuid::new_v4().as_u128();
+        let key = WorkerKey::generate().map_err(|error| INTERNAL.error(format!("no randomness: {error}")))?;
+        let id = u128::from_be_bytes(key.public().worker_id());
         self.store.begin_embedded_worker(id).await.map_err(crate::database::failed)?;
         self.embedded = Some(WorkerId(id));
         let mut options = cloakwork_worker::Options {
-            id: Some(id),
+            key: Some(Arc::new(key)),
             name: "embedded".to_owned(),
             // The worker's last reports must reach the server before the server closes its calls,
             // so the worker's grace is shorter than the server's.

@@ -7,16 +7,11 @@ mod certifier;
 mod key_files;
 mod renewal;
 
-use std::{
-    io,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use cloakwork_attestation::{
-    Anchor, AnchorError, AttestationError, CLOCK_SKEW_MICROS, Certificate, Claim, PublicKey, Subject, Verifier,
-    digest_of_list,
+    ANCHOR_KEYS_MAX, Anchor, AnchorError, AttestationError, CLOCK_SKEW_MICROS, Certificate, Claim, PublicKey, Subject,
+    Verifier, digest_of_list,
 };
 use cloakwork_clock::{Clock, unix_micros_after};
 use cloakwork_keystore::Digest;
@@ -26,10 +21,7 @@ use self::certifier::{Certifier, KeyInFile, SignCommand};
 use crate::{
     config::{self, Config},
     dispatch::Leased,
-    error::{
-        ATTESTATION_EXPIRED, ATTESTATION_INVALID, ATTESTATION_MISMATCH, ATTESTATION_MISSING,
-        ATTESTATION_OTHER_INSTALLATION, ApiError, CERTIFICATE_UNAVAILABLE, Reason,
-    },
+    error::{ATTESTATION_MISSING, ApiError, CERTIFICATE_UNAVAILABLE, INTERNAL, Reason},
     jobs::id,
     metrics::Telemetry,
 };
@@ -44,15 +36,9 @@ pub struct Installation {
     life: Duration,
     clock: Clock,
     telemetry: Arc<Telemetry>,
-    /// Certificates that workers have, oldest first. A worker that attaches again gets the one that
-    /// it had, so that workers cannot make the certifier work by attaching often.
-    issued: Mutex<Vec<Certificate>>,
     /// One certificate is made at a time, since an operator's program may be slow.
     turn: tokio::sync::Mutex<()>,
 }
-
-/// Maximum number of certificates that are remembered.
-pub(crate) const ISSUED_MAX: usize = 1024;
 
 /// Delay after which a worker may ask for a certificate again.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
@@ -77,6 +63,9 @@ pub enum InstallationError {
     /// The keys make no anchor.
     #[error("the installation's keys: {0}")]
     Anchor(#[from] AnchorError),
+    /// An anchor has no room for one more key.
+    #[error("an anchor has at most {ANCHOR_KEYS_MAX} keys: remove a retired key with --forget first")]
+    Full,
     /// The key lies with an operator's program.
     #[error("the key is with attestation.sign_command: change attestation.anchor instead")]
     NotHere,
@@ -97,11 +86,10 @@ impl Installation {
         tracing::info!(%anchor, "workers' results are signed for this installation");
         Ok(Self {
             certifier,
-            verifier: Verifier::new(anchor),
+            verifier: Verifier::remembering(anchor, usize::try_from(config.limits.workers).unwrap_or(usize::MAX)),
             life: Duration::from_secs(certificate_hours.saturating_mul(3600)),
             clock,
             telemetry,
-            issued: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         })
     }
@@ -123,13 +111,10 @@ impl Installation {
         self.verifier.anchor()
     }
 
-    /// A certificate of a worker's key. At least half of its life is left.
-    pub async fn certify(&self, worker: WorkerId, key: PublicKey) -> Result<Certificate, ApiError> {
+    /// A new certificate of a worker's key.
+    async fn certify(&self, worker: WorkerId, key: PublicKey) -> Result<Certificate, ApiError> {
         let _turn = self.turn.lock().await;
         let now = self.clock.unix_micros();
-        if let Some(issued) = self.issued(worker, key).filter(|issued| now < self.renewal_time(issued)) {
-            return Ok(issued);
-        }
         let claim = Claim {
             installation: self.certifier.installation(),
             key,
@@ -141,15 +126,7 @@ impl Installation {
         let certified = self.certifier.certify(claim).await;
         self.telemetry.metrics.certificates.add(1, [if certified.is_ok() { "issued" } else { "failed" }]);
         match certified {
-            Ok(certificate) => {
-                let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
-                issued.retain(|old| !is_of(old, worker, key));
-                if issued.len() >= ISSUED_MAX {
-                    issued.remove(0);
-                }
-                issued.push(certificate);
-                Ok(certificate)
-            }
+            Ok(certificate) => Ok(certificate),
             Err(problem) => {
                 tracing::warn!(worker = %format_args!("{:032x}", worker.0), problem, "a worker got no certificate");
                 let message = "the worker's key cannot be certified at present; the server's log has the cause";
@@ -190,9 +167,14 @@ impl Installation {
         certificate.claim().not_after_micros.saturating_sub(half)
     }
 
-    fn issued(&self, worker: WorkerId, key: PublicKey) -> Option<Certificate> {
-        let issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
-        issued.iter().find(|issued| is_of(issued, worker, key)).copied()
+    /// Whether a worker's certificate is one of this installation's current key, for this worker,
+    /// and valid now.
+    fn is_valid(&self, certificate: &Certificate, worker: WorkerId, key: PublicKey) -> bool {
+        let claim = certificate.claim();
+        claim.installation == self.certifier.installation()
+            && (claim.worker, claim.key) == (worker.0.to_be_bytes(), key)
+            && claim.holds_at(self.clock.unix_micros())
+            && self.verifier.check_certificate(certificate).is_ok()
     }
 }
 
@@ -200,10 +182,6 @@ impl std::fmt::Debug for Installation {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Installation").field("anchor", self.anchor()).finish_non_exhaustive()
     }
-}
-
-fn is_of(certificate: &Certificate, worker: WorkerId, key: PublicKey) -> bool {
-    certificate.claim().worker == worker.0.to_be_bytes() && certificate.claim().key == key
 }
 
 /// The result that a leased job with these outputs has.
@@ -223,14 +201,7 @@ fn subject(leased: &Leased, outputs: &[Digest]) -> Subject {
 }
 
 fn refusal(error: AttestationError) -> ApiError {
-    let reason: Reason = match &error {
-        AttestationError::Malformed { .. } | AttestationError::Signature { .. } => ATTESTATION_INVALID,
-        AttestationError::OtherInstallation { .. } => ATTESTATION_OTHER_INSTALLATION,
-        AttestationError::Expired { .. } => ATTESTATION_EXPIRED,
-        AttestationError::Mismatch { .. } => ATTESTATION_MISMATCH,
-    };
-    debug_assert_eq!(reason.code, error.reason());
-    reason.error(error.to_string())
+    Reason::named(error.reason()).unwrap_or(INTERNAL).error(error.to_string())
 }
 
 #[cfg(test)]

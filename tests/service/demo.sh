@@ -31,6 +31,8 @@ for name in ${!CLOAKWORK_@}; do
     unset "$name"
 done
 log=$directory/server.log
+# The loop below may read the file before the server's shell has made it.
+: >"$log"
 "$DEMO_SERVER" serve --data "$directory/data" --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 \
     2>"$log" &
 server=$!

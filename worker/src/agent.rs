@@ -104,16 +104,13 @@ const FINAL_EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Agent {
     pub(crate) fn new(options: Options, device: Arc<dyn Device>, uplink: Uplink) -> Result<Self, WorkerError> {
-        let mut worker_id = options.id.unwrap_or_default().to_be_bytes();
-        if options.id.is_none() {
-            getrandom::fill(&mut worker_id).map_err(|error| std::io::Error::other(error.to_string()))?;
-        }
+        let attestor = Attestor::new(options.key.clone(), options.clock.clone())?;
         let changed = Arc::new(Notify::new());
         let info = device.describe();
         Ok(Self {
             client: client(uplink, options.token.as_deref())?,
-            worker_id: Bytes::copy_from_slice(&worker_id),
-            attestor: Attestor::new(worker_id, options.clock.clone())?,
+            worker_id: Bytes::copy_from_slice(&attestor.worker_id()),
+            attestor,
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
             programs: Programs::default(),
@@ -168,6 +165,8 @@ impl Agent {
     fn apply(self: &Arc<Self>, response: v1::AttachResponse) {
         if !response.certificate.is_empty() {
             self.attestor.certify(&response.certificate);
+            // The next report asks for work, if the certificate is valid.
+            self.changed.notify_one();
         }
         let mut wanted = HashMap::with_capacity(response.assignments.len());
         for assignment in response.assignments {

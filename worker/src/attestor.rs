@@ -1,6 +1,6 @@
 //! The signature of this process under its results.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use cloakwork_attestation::{Certificate, Statement, Subject, WorkerKey};
@@ -10,23 +10,45 @@ use crate::{WorkerError, failure::JobFailure, locked::Locked as _};
 
 /// Signs statements about results, under a key that exists in this process alone.
 pub(crate) struct Attestor {
-    key: WorkerKey,
-    worker: [u8; 16],
+    key: Arc<WorkerKey>,
+    possession: Bytes,
     clock: Clock,
     /// The latest certificate of the key.
     certificate: Mutex<Option<Certificate>>,
 }
 
 impl Attestor {
-    /// Draws a key for a worker.
-    pub(crate) fn new(worker: [u8; 16], clock: Clock) -> Result<Self, WorkerError> {
-        let key = WorkerKey::generate().map_err(|error| std::io::Error::other(error.to_string()))?;
-        Ok(Self { key, worker, clock, certificate: Mutex::default() })
+    /// Signs under a key. Draws one if it is absent.
+    pub(crate) fn new(key: Option<Arc<WorkerKey>>, clock: Clock) -> Result<Self, WorkerError> {
+        let draw = || WorkerKey::generate().map(Arc::new).map_err(|error| std::io::Error::other(error.to_string()));
+        let key = key.map_or_else(draw, Ok)?;
+        let possession = Bytes::copy_from_slice(&key.proof_of_possession());
+        Ok(Self { key, possession, clock, certificate: Mutex::default() })
+    }
+
+    /// The worker's id.
+    pub(crate) fn worker_id(&self) -> [u8; 16] {
+        self.key.public().worker_id()
     }
 
     /// The public key, which the server certifies.
     pub(crate) fn public_key(&self) -> Bytes {
         Bytes::copy_from_slice(&self.key.public().0)
+    }
+
+    /// Shows the server that this process has the secret part of the key.
+    pub(crate) fn possession(&self) -> Bytes {
+        self.possession.clone()
+    }
+
+    /// The latest certificate, encoded. Empty before the first.
+    pub(crate) fn latest_certificate(&self) -> Bytes {
+        self.certificate.locked().map(|certificate| certificate.encode().into()).unwrap_or_default()
+    }
+
+    /// Fails if the worker could sign no result now. Each result would be computed in vain.
+    pub(crate) fn check(&self) -> Result<(), JobFailure> {
+        self.certificate_at(self.clock.unix_micros()).map(drop)
     }
 
     /// Takes a certificate from the server. A certificate of another key would make all results
@@ -46,19 +68,24 @@ impl Attestor {
 
     /// Attests that this process computed a result, now.
     pub(crate) fn attest(&self, subject: Subject) -> Result<Bytes, JobFailure> {
-        let (certificate, signed_at_micros) = (*self.certificate.locked(), self.clock.unix_micros());
-        let valid = certificate.filter(|certificate| certificate.claim().holds_at(signed_at_micros));
-        let certificate = valid.ok_or_else(|| {
+        let signed_at_micros = self.clock.unix_micros();
+        let certificate = self.certificate_at(signed_at_micros)?;
+        let statement = Statement { worker: self.worker_id(), subject, signed_at_micros };
+        Ok(statement.sign(&self.key, &certificate).into())
+    }
+
+    /// The latest certificate, if it is valid at this time.
+    fn certificate_at(&self, micros: i64) -> Result<Certificate, JobFailure> {
+        let valid = self.certificate.locked().filter(|certificate| certificate.claim().holds_at(micros));
+        valid.ok_or_else(|| {
             let problem = "the worker has no certificate that is valid by its clock";
             JobFailure::passing("CERTIFICATE_UNAVAILABLE", problem)
-        })?;
-        let statement = Statement { worker: self.worker, subject, signed_at_micros };
-        Ok(statement.sign(&self.key, &certificate).into())
+        })
     }
 
     fn is_for_this_key(&self, certificate: &Certificate) -> bool {
         let claim = certificate.claim();
-        claim.key == self.key.public() && claim.worker == self.worker
+        claim.key == self.key.public() && claim.worker == self.worker_id()
     }
 }
 
@@ -70,14 +97,13 @@ mod tests {
     use super::*;
 
     const NOW: i64 = 1_790_000_000_000_000;
-    const WORKER: [u8; 16] = [7; 16];
 
     fn installation() -> InstallationKey {
         InstallationKey::from_seed(&[1; 32])
     }
 
     fn attestor() -> Attestor {
-        Attestor::new(WORKER, ManualClock::at(NOW).clock()).expect("randomness")
+        Attestor::new(None, ManualClock::at(NOW).clock()).expect("randomness")
     }
 
     fn certificate(key: PublicKey, worker: [u8; 16]) -> Vec<u8> {
@@ -104,36 +130,40 @@ mod tests {
     #[test]
     fn a_certified_worker_signs_what_a_client_verifies() {
         let attestor = attestor();
-        attestor.certify(&certificate(attestor.key.public(), WORKER));
+        attestor.certify(&certificate(attestor.key.public(), attestor.worker_id()));
         let attestation = attestor.attest(subject()).expect("a certificate");
         let verifier = Verifier::new(Anchor::new([installation().public()]).expect("an anchor"));
         let statement = verifier.verify(&attestation, NOW).expect("a valid attestation");
-        assert_eq!(statement, Statement { worker: WORKER, subject: subject(), signed_at_micros: NOW });
+        assert_eq!(statement, Statement { worker: attestor.worker_id(), subject: subject(), signed_at_micros: NOW });
     }
 
     #[test]
     fn a_worker_signs_nothing_without_a_certificate_of_its_own_key() {
         let attestor = attestor();
-        let own = attestor.key.public();
-        for wrong in [certificate(PublicKey([9; 32]), WORKER), certificate(own, [9; 16]), vec![0; 168], Vec::new()] {
+        let (own, id) = (attestor.key.public(), attestor.worker_id());
+        for wrong in [certificate(PublicKey([9; 32]), id), certificate(own, [9; 16]), vec![0; 168], Vec::new()] {
             attestor.certify(&wrong);
             let failure = attestor.attest(subject()).expect_err("no certificate");
             assert_eq!((failure.reason, failure.retryable), ("CERTIFICATE_UNAVAILABLE", true));
         }
         // A wrong certificate does not replace a good one.
-        attestor.certify(&certificate(own, WORKER));
+        attestor.certify(&certificate(own, id));
         attestor.certify(&certificate(own, [9; 16]));
         assert!(attestor.attest(subject()).is_ok());
+        assert_eq!(attestor.latest_certificate(), certificate(own, id));
     }
 
     #[test]
     fn a_worker_signs_nothing_after_the_end_of_its_certificate() {
         let time = ManualClock::at(NOW);
-        let attestor = Attestor::new(WORKER, time.clock()).expect("randomness");
-        attestor.certify(&certificate(attestor.key.public(), WORKER));
+        let attestor = Attestor::new(None, time.clock()).expect("randomness");
+        assert!(attestor.check().is_err() && attestor.latest_certificate().is_empty());
+        attestor.certify(&certificate(attestor.key.public(), attestor.worker_id()));
+        assert!(attestor.check().is_ok());
         time.set_unix_micros(NOW + 1);
         assert!(attestor.attest(subject()).is_ok());
         time.set_unix_micros(NOW + 2);
+        assert!(attestor.check().is_err());
         assert_eq!(attestor.attest(subject()).expect_err("it has expired").reason, "CERTIFICATE_UNAVAILABLE");
     }
 

@@ -19,6 +19,7 @@ mod cpu;
 mod devices;
 mod engine;
 mod error;
+mod executable;
 mod failure;
 mod group;
 mod inputs;

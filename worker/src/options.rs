@@ -1,7 +1,8 @@
 //! Options of a worker.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use cloakwork_attestation::WorkerKey;
 use cloakwork_clock::Clock;
 use cloakwork_proto::{is_deceptive, printable};
 
@@ -10,8 +11,9 @@ use crate::WorkerError;
 /// Options of a worker. [`Options::default`] suits a machine that does nothing else.
 #[derive(Clone)]
 pub struct Options {
-    /// Id of the worker process; random if absent. Two processes must not have equal ids.
-    pub id: Option<u128>,
+    /// Key that the worker signs its results with; drawn by the worker if absent. The id of the
+    /// worker follows from the key, so two processes must not have equal keys.
+    pub key: Option<Arc<WorkerKey>>,
     /// Human-readable name.
     pub name: String,
     /// Pool that the worker belongs to.
@@ -45,7 +47,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            id: None,
+            key: None,
             name: "worker".to_owned(),
             pool: "cpu".to_owned(),
             token: None,
@@ -88,7 +90,7 @@ impl std::fmt::Debug for Options {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The token is secret and left out.
         let Self {
-            id,
+            key,
             name,
             pool,
             token: _,
@@ -103,7 +105,7 @@ impl std::fmt::Debug for Options {
             clock: _,
         } = self;
         out.debug_struct("Options")
-            .field("id", id)
+            .field("key", key)
             .field("name", name)
             .field("pool", pool)
             .field("threads", threads)

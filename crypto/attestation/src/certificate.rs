@@ -28,6 +28,13 @@ pub struct Claim {
     pub not_after_micros: i64,
 }
 
+/// Largest difference between the clocks of two machines that a verifier allows for.
+pub const CLOCK_SKEW_MICROS: i64 = 300 * 1_000_000;
+
+/// Longest life of a certificate, before the allowance for clocks: a year. A program that signs for
+/// the installation may check nothing, so that this bounds what a stolen server can have signed.
+pub const CERTIFICATE_LIFE_MAX_MICROS: i64 = 366 * 24 * 3600 * 1_000_000;
+
 impl Claim {
     /// Bytes of an encoded claim, which the installation's key signs.
     pub const BYTES: usize = 8 + 32 + 32 + 16 + 8 + 8;
@@ -63,6 +70,12 @@ impl Claim {
             not_before_micros: i64::from_le_bytes(fields.take()?),
             not_after_micros: i64::from_le_bytes(fields.take()?),
         })
+    }
+
+    /// Whether the claim holds for longer than any certificate may.
+    pub(crate) fn is_too_long(&self) -> bool {
+        let life_micros = self.not_after_micros.saturating_sub(self.not_before_micros);
+        life_micros > CERTIFICATE_LIFE_MAX_MICROS + CLOCK_SKEW_MICROS
     }
 
     /// Whether the claim holds at this time.

@@ -23,14 +23,15 @@ pub enum AttestationError {
         /// The signed part: the certificate or the statement.
         what: &'static str,
     },
-    /// The certificate was not valid when the statement was signed, or is for a later time.
+    /// The certificate was not valid when the statement was signed, is for a later time, or is for
+    /// too long a time.
     #[error("the worker's certificate {problem}")]
     Expired {
         /// The limit that does not hold.
         problem: &'static str,
     },
     /// The statement is true of another result.
-    #[error("the statement is about another result: its {field} differs")]
+    #[error("the statement is about another result: it differs in {field}")]
     Mismatch {
         /// The first field of the statement that differs.
         field: &'static str,

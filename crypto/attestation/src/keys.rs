@@ -41,6 +41,32 @@ impl PublicKey {
     }
 }
 
+impl PublicKey {
+    /// The id of the worker whose key this is. The id follows from the key, so that no worker can
+    /// take the id of another.
+    pub fn worker_id(&self) -> [u8; 16] {
+        let digest = blake3::derive_key("cloakwork 2026-11-28 id of a worker", &self.0);
+        let mut id = [0; 16];
+        id.copy_from_slice(&digest[..16]);
+        id
+    }
+
+    /// Whether `proof` shows that its maker has the secret part of this key
+    /// ([`WorkerKey::proof_of_possession`]).
+    pub fn is_proved_by(&self, proof: &[u8]) -> bool {
+        proof.try_into().is_ok_and(|proof| self.verifies(&possession(self), proof))
+    }
+}
+
+/// The message of a proof of possession.
+fn possession(key: &PublicKey) -> [u8; 40] {
+    let mut message = [0; 40];
+    // Claims and statements begin with other bytes.
+    message[..8].copy_from_slice(b"CWKHOLD1");
+    message[8..].copy_from_slice(&key.0);
+    message
+}
+
 impl fmt::Display for PublicKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(Self::PREFIX)?;
@@ -99,6 +125,14 @@ secret_key! {
 secret_key! {
     /// The key of a worker process, which signs statements. Its memory is wiped on drop.
     WorkerKey
+}
+
+impl WorkerKey {
+    /// A signature that shows the server that this process has the secret part of its key. Only the
+    /// server sees the signature, so no other worker can attach with this key.
+    pub fn proof_of_possession(&self) -> [u8; 64] {
+        self.sign(&possession(&self.public()))
+    }
 }
 
 impl InstallationKey {

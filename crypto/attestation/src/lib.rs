@@ -22,11 +22,11 @@ mod statement;
 mod verifier;
 
 pub use anchor::{ANCHOR_KEYS_MAX, Anchor, AnchorError};
-pub use certificate::{Certificate, Claim};
+pub use certificate::{CERTIFICATE_LIFE_MAX_MICROS, CLOCK_SKEW_MICROS, Certificate, Claim};
 pub use error::AttestationError;
 pub use keys::{InstallationKey, PublicKey, WorkerKey};
 pub use statement::{Statement, Subject, digest_of_list};
-pub use verifier::{CLOCK_SKEW_MICROS, Verifier};
+pub use verifier::Verifier;
 
 /// Bytes of an attestation: a statement, its signature and the certificate of the worker's key.
 pub const ATTESTATION_BYTES: usize = statement::BYTES + keys::SIGNATURE_BYTES + certificate::BYTES;

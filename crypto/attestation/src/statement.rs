@@ -72,6 +72,10 @@ impl Statement {
 }
 
 impl Subject {
+    /// The request's id in a statement about rows that were computed a second time. No client made
+    /// such a request, and the id of a request is never zero.
+    pub const NO_REQUEST: [u8; 16] = [0; 16];
+
     const BYTES: usize = 16 + 16 + 32 + 16 + 32 + 2 + 8 + 32 + 32;
 
     /// Compares the subject with the expected one. The error names the first field that differs.

@@ -1,17 +1,14 @@
 //! Verification of attestations.
 
-use std::sync::Mutex;
+use std::{collections::VecDeque, sync::Mutex};
 
 use crate::{
-    ATTESTATION_BYTES, Anchor, AttestationError, Certificate, Statement, certificate,
+    ATTESTATION_BYTES, Anchor, AttestationError, CLOCK_SKEW_MICROS, Certificate, Statement, certificate,
     keys::{SIGNATURE_BYTES, SignatureBytes},
     statement,
 };
 
-/// Largest difference between the clocks of two machines that a verifier allows for.
-pub const CLOCK_SKEW_MICROS: i64 = 300 * 1_000_000;
-
-/// Maximum number of certificates that a verifier remembers.
+/// Number of certificates that a verifier remembers by default.
 const REMEMBERED_MAX: usize = 256;
 
 /// Verifies attestations against an anchor.
@@ -20,13 +17,19 @@ pub struct Verifier {
     anchor: Anchor,
     /// Certificates whose signatures fit, oldest first. Most results have a certificate that was
     /// seen before, and comparing it is a hundred times faster than verifying it.
-    remembered: Mutex<Vec<Certificate>>,
+    remembered: Mutex<VecDeque<Certificate>>,
+    remembered_max: usize,
 }
 
 impl Verifier {
     /// A verifier that trusts the keys of `anchor`.
     pub fn new(anchor: Anchor) -> Self {
-        Self { anchor, remembered: Mutex::default() }
+        Self::remembering(anchor, REMEMBERED_MAX)
+    }
+
+    /// As [`Self::new`], for a given number of workers. Their certificates are remembered.
+    pub fn remembering(anchor: Anchor, workers_max: usize) -> Self {
+        Self { anchor, remembered: Mutex::default(), remembered_max: workers_max }
     }
 
     /// The trusted keys.
@@ -68,12 +71,15 @@ impl Verifier {
         if remembered().contains(certificate) {
             return Ok(());
         }
+        if certificate.claim().is_too_long() {
+            return Err(AttestationError::Expired { problem: "is valid for longer than a certificate may be" });
+        }
         certificate.check_signature()?;
         let mut remembered = remembered();
-        if remembered.len() >= REMEMBERED_MAX {
-            remembered.remove(0);
+        if remembered.len() >= self.remembered_max {
+            remembered.pop_front();
         }
-        remembered.push(*certificate);
+        remembered.push_back(*certificate);
         Ok(())
     }
 }

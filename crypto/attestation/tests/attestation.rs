@@ -1,8 +1,8 @@
 //! Refusals: of changed bytes, of other keys, of other times and of other results.
 
 use cloakwork_attestation::{
-    Anchor, AttestationError, CLOCK_SKEW_MICROS, Certificate, Claim, InstallationKey, PublicKey, Statement, Subject,
-    Verifier, WorkerKey,
+    Anchor, AttestationError, CERTIFICATE_LIFE_MAX_MICROS, CLOCK_SKEW_MICROS, Certificate, Claim, InstallationKey,
+    PublicKey, Statement, Subject, Verifier, WorkerKey,
 };
 
 use crate::common::{HOUR, SIGNED_AT, certificate, claim, installation, statement, subject, verifier, worker};
@@ -89,6 +89,37 @@ fn a_certificate_holds_from_its_first_to_its_last_microsecond() {
     let refused = Err(AttestationError::Expired { problem: "was not valid when the statement was signed" });
     assert_eq!([at(SIGNED_AT - HOUR), at(SIGNED_AT + HOUR)], [Ok(()), Ok(())]);
     assert_eq!([at(SIGNED_AT - HOUR - 1), at(SIGNED_AT + HOUR + 1)], [refused.clone(), refused]);
+}
+
+#[test]
+fn a_certificate_of_more_than_a_year_is_refused() {
+    let of_life = |life: i64| {
+        let claim = Claim { not_before_micros: SIGNED_AT, not_after_micros: SIGNED_AT.saturating_add(life), ..claim() };
+        verify(&statement().sign(&worker(), &Certificate::sign(&installation(), claim))).map(drop)
+    };
+    let most = CERTIFICATE_LIFE_MAX_MICROS + CLOCK_SKEW_MICROS;
+    let refused = Err(AttestationError::Expired { problem: "is valid for longer than a certificate may be" });
+    assert_eq!([of_life(most), of_life(most + 1), of_life(i64::MAX)], [Ok(()), refused.clone(), refused]);
+}
+
+#[test]
+fn only_the_holder_of_a_key_proves_its_possession() {
+    let (key, proof) = (worker().public(), worker().proof_of_possession());
+    assert!(key.is_proved_by(&proof));
+    let other = WorkerKey::from_seed(&[15; 32]);
+    assert!(!key.is_proved_by(&other.proof_of_possession()) && !other.public().is_proved_by(&proof));
+    for bit in 0..8 * proof.len() {
+        let mut changed = proof;
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(!key.is_proved_by(&changed), "bit {bit}");
+    }
+    for length in [0, 63] {
+        assert!(!key.is_proved_by(&proof[..length]));
+    }
+    assert!(!key.is_proved_by(&[&proof[..], &[0]].concat()));
+    // A key of small order would verify signatures of nobody.
+    assert!(!PublicKey([0; 32]).is_proved_by(&[0; 64]));
+    assert_ne!(key.worker_id(), other.public().worker_id());
 }
 
 #[test]

@@ -102,8 +102,8 @@ pub enum Retry {
     Never,
     /// The cause of the failure may pass, so any worker may retry the job.
     Anywhere,
-    /// The job is too large for this worker. The worker does not get the job again while some
-    /// worker has not refused it.
+    /// The cause lies with this worker, for example because the job is too large for it. The worker
+    /// does not get the job again while some worker has not refused it.
     Elsewhere,
 }
 
@@ -217,14 +217,20 @@ pub enum CheckEnd {
         worker: WorkerId,
     },
     /// The worker has handed in a failure.
-    Failed,
+    Failed {
+        /// The worker.
+        worker: WorkerId,
+    },
     /// No attached worker may compute the check.
     NoWorker,
     /// Too many checks are waiting.
     Crowded,
     /// The worker crashed, left, fell silent or was quarantined. A check is not tried again,
     /// because its rows may have crashed the worker.
-    WorkerLost,
+    WorkerLost {
+        /// The worker.
+        worker: WorkerId,
+    },
     /// The check did not end in time.
     Expired,
 }

@@ -27,8 +27,8 @@ pub(super) struct Anchor {
     /// public part stays in the anchor, so that stored results can be verified.
     #[arg(long, conflicts_with = "forget")]
     rotate: bool,
-    /// Remove a retired key from the anchor. Clients that pin the new anchor refuse all results
-    /// under that key.
+    /// Remove a retired key, or the prepared next key, from the anchor. Clients that pin the new
+    /// anchor refuse all results under that key.
     #[arg(long, value_name = "KEY", value_parser = key)]
     forget: Option<PublicKey>,
     /// Configuration file [environment: CLOAKWORK_CONFIG].
@@ -47,15 +47,18 @@ impl Anchor {
             private::open_directory(&config.storage.directory, backend::DIRECTORIES)
                 .map_err(|error| failed(format!("storage.directory: {error}")))?;
         }
-        match (self.prepare, self.rotate, self.forget) {
-            (true, _, _) => print_changed(files(&config)?.prepare()),
-            (_, true, _) => print_changed(files(&config)?.rotate()),
-            (_, _, Some(key)) => match files(&config)?.forget(key).map_err(failed)? {
-                Some(anchor) => print(&format!("{anchor}\n")),
-                None => Err(wrong_use(format!("{key} is not a retired key of this installation"))),
+        let anchor = match (self.prepare, self.rotate, self.forget) {
+            (true, _, _) => files(&config)?.prepare(),
+            (_, true, _) => files(&config)?.rotate(),
+            (_, _, Some(key)) => match files(&config)?.forget(key).transpose() {
+                Some(anchor) => anchor,
+                None => {
+                    return Err(wrong_use(format!("{key} is neither a retired nor the next key of this installation")));
+                }
             },
-            _ => print_changed(Installation::anchor_of(&config)),
-        }
+            _ => Installation::anchor_of(&config),
+        };
+        print(&format!("{}\n", anchor.map_err(failed)?))
     }
 }
 
@@ -64,10 +67,6 @@ fn files(config: &Config) -> Result<KeyFiles, ExitCode> {
         Some(_) => Err(wrong_use(InstallationError::NotHere)),
         None => KeyFiles::open(&config.storage.directory).map_err(failed),
     }
-}
-
-fn print_changed(anchor: Result<cloakwork_attestation::Anchor, InstallationError>) -> Result<(), ExitCode> {
-    print(&format!("{}\n", anchor.map_err(failed)?))
 }
 
 fn key(text: &str) -> Result<PublicKey, String> {

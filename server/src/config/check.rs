@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 
+use cloakwork_attestation::CERTIFICATE_LIFE_MAX_MICROS;
 use tracing_subscriber::EnvFilter;
 
 use super::{BlobStore, Config, Problem};
 
 /// Longest life of a worker's certificate: a year. A stolen key signs as long.
 const CERTIFICATE_HOURS_MAX: u64 = 8784;
+const _: () = assert!(CERTIFICATE_HOURS_MAX * 3_600_000_000 == CERTIFICATE_LIFE_MAX_MICROS as u64);
 
 /// Returns the errors of settings whose values are valid individually but not in combination.
 pub(super) fn problems(config: &Config) -> Vec<Problem> {

@@ -1,9 +1,9 @@
 //! Checks: rows of accepted results that another worker computes a second time.
 //!
-//! A check lives in memory only. The client's result does not wait for it, and no tenant's job
-//! does. After a mismatch, one of the two workers is wrong, and a third worker of their class
-//! decides which. Where there is none, both are quarantined: the worker that computes the second
-//! time may be the one that lies.
+//! A check lives in memory only. Neither a client's result nor a tenant's job waits for a check.
+//! After a mismatch, a third worker of the class decides which of the two workers is wrong. If no
+//! third worker answers, both are quarantined, because either may have lied. The results of a
+//! quarantined worker decide nothing.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_params::AnySet;
 use cloakwork_proto::v1;
 use cloakwork_scheduler::{CheckEnd, Event, Group, JobId, NewCheck, WorkerId};
 use cloakwork_share::{FairShare, Share};
@@ -42,6 +41,9 @@ const ATTEMPT_TIMES: u32 = 4;
 
 /// Maximum number of quarantined workers that are remembered. The oldest are forgotten first.
 pub(super) const QUARANTINED_MAX: usize = 4096;
+
+/// Maximum number of workers that are asked in vain for one check, for example because they fail.
+const VAIN_MAX: usize = 3;
 
 /// Priority of checks on their worker: below that of every job.
 const PRIORITY: i8 = i8::MIN;
@@ -85,9 +87,11 @@ struct Pending {
     rows: CheckedRows,
     /// Number of rows.
     count: u64,
-    class: String,
-    /// The results so far: of the first worker, and of a second one that differs.
+    class: Arc<str>,
+    /// The results so far: of the first worker, and of others that differ.
     results: Vec<Computed>,
+    /// Workers that were asked in vain.
+    vain: Vec<WorkerId>,
     time: Duration,
     deadline: Instant,
     _shares: [Share<Arc<str>>; 2],
@@ -104,12 +108,10 @@ struct Computed {
 /// The verdict after another computation of the rows.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The first worker's rows are right.
-    Confirmed { wrong: Vec<WorkerId> },
+    /// Nothing more is to be found out. These workers are wrong.
+    Final { wrong: Vec<WorkerId> },
     /// Two workers differ, and only a third can tell which is wrong.
     Open,
-    /// The first worker's rows are not confirmed.
-    Wrong(Vec<WorkerId>),
 }
 
 impl Default for Checks {
@@ -130,9 +132,13 @@ impl Checks {
         self.events.pop_front()
     }
 
+    fn is_quarantined(&self, worker: WorkerId) -> bool {
+        self.quarantined.contains(&worker)
+    }
+
     /// Fails for a worker that is quarantined.
     pub(super) fn admit(&self, worker: WorkerId) -> Result<(), ApiError> {
-        match self.quarantined.contains(&worker) {
+        match self.is_quarantined(worker) {
             false => Ok(()),
             true => Err(WORKER_QUARANTINED.error("the results of this worker were found wrong")),
         }
@@ -154,20 +160,26 @@ impl Checks {
             deadline: pending.deadline,
             calls: Arc::<LeaseCalls>::default(),
             check: Some(pending.rows.clone()),
-            is_reproducible: true,
+            class: pending.class.clone(),
         }))
     }
 }
 
 impl Computed {
     /// The verdict on earlier results in the light of this one.
-    fn judge(&self, earlier: &[Self]) -> Verdict {
-        match earlier {
-            [first] if first.digests == self.digests => Verdict::Confirmed { wrong: Vec::new() },
-            [_] => Verdict::Open,
-            [first, second] if first.digests == self.digests => Verdict::Confirmed { wrong: vec![second.worker] },
-            [first, second] if second.digests == self.digests => Verdict::Wrong(vec![first.worker]),
-            _ => Verdict::Wrong(earlier.iter().chain([self]).map(|computed| computed.worker).collect()),
+    fn judge(&self, earlier: &[Self], is_quarantined: impl Fn(WorkerId) -> bool) -> Verdict {
+        let trusted: Vec<&Self> = earlier.iter().filter(|computed| !is_quarantined(computed.worker)).collect();
+        let (same, others): (Vec<&Self>, Vec<&Self>) =
+            trusted.into_iter().partition(|computed| computed.digests == self.digests);
+        let mut wrong: Vec<WorkerId> = others.iter().map(|computed| computed.worker).collect();
+        match (same.len(), others.len()) {
+            (0, 1) => Verdict::Open,
+            // Three workers and three results: no two of them agree.
+            (0, 2..) => {
+                wrong.push(self.worker);
+                Verdict::Final { wrong }
+            }
+            _ => Verdict::Final { wrong },
         }
     }
 }
@@ -175,12 +187,19 @@ impl Computed {
 impl Actor {
     /// Begins to check the rows of a job that has just succeeded. Rows that cannot be checked are
     /// counted.
-    pub(super) fn begin_check(&mut self, job: JobId, worker: WorkerId, sample: Sample, lowering: v1::Lowering) {
+    pub(super) fn begin_check(
+        &mut self,
+        job: JobId,
+        epoch: u64,
+        worker: WorkerId,
+        sample: Sample,
+        lowering: v1::Lowering,
+    ) {
         let count = sample.rows.len() as u64;
         if count == 0 {
             return;
         }
-        if let Err(reason) = self.try_check(job, worker, sample, lowering) {
+        if let Err(reason) = self.try_check(job, epoch, worker, sample, lowering) {
             self.parts.telemetry.metrics.rows_unverified.add(count, [reason]);
         }
     }
@@ -188,21 +207,25 @@ impl Actor {
     fn try_check(
         &mut self,
         job: JobId,
+        epoch: u64,
         worker: WorkerId,
         sample: Sample,
         lowering: v1::Lowering,
     ) -> Result<(), &'static str> {
         let Some(meta) = self.jobs.get(&job).map(|live| live.meta.clone()) else { return Err("lost") };
-        let is_fixed = matches!(meta.set, AnySet::Ckks(_)) || lowering != v1::Lowering::Unspecified;
-        let (class, name) = self.workers.class_and_name(worker);
-        let digests = sample.digests.filter(|_| is_fixed && !class.is_empty()).ok_or("not_reproducible")?;
+        let digests = sample.digests.ok_or("not_reproducible")?;
+        let leases = self.workers.wished(worker).unwrap_or_default();
+        let leased = leases.get(&(job, epoch)).cloned().ok_or("lost")?;
+        // The class that the worker had when it got the job. A worker that could state another one
+        // with its result could choose which results are checked.
+        let class = leased.class.clone();
         if !self.scheduler.can_check(&class, meta.set.id(), &[worker]) {
             return Err("no_worker");
         }
-        let leases = self.workers.wished(worker).unwrap_or_default();
-        let leased = leases.iter().find(|((of, _), _)| *of == job).map(|(_, leased)| leased.clone()).ok_or("lost")?;
-        let shares = self.shares(&meta.tenant, &leased.work)?;
         let count = sample.rows.len() as u64;
+        // A job of all its rows needs no list of them.
+        let rows = if count == meta.rows { Vec::new() } else { sample.rows };
+        let shares = self.shares(&meta.tenant, &leased.work, &rows)?;
         let cost = u128::from(meta.cost) * u128::from(count) / u128::from(meta.rows.max(1));
         let check = JobMeta {
             id: id::new(self.parts.clock.unix_micros()),
@@ -210,8 +233,6 @@ impl Actor {
             priority: PRIORITY,
             ..(*meta).clone()
         };
-        // A job of all its rows needs no list of them.
-        let rows = if count == meta.rows { Vec::new() } else { sample.rows };
         let time = CHECK_TIME.saturating_add(leased.since.elapsed().saturating_mul(ATTEMPT_TIMES));
         self.add_check(Pending {
             meta: Arc::new(check),
@@ -220,7 +241,8 @@ impl Actor {
             rows: CheckedRows { rows: rows.into(), lowering },
             count,
             class,
-            results: vec![Computed { worker, name, digests }],
+            results: vec![Computed { worker, name: self.workers.name(worker), digests }],
+            vain: Vec::new(),
             time,
             deadline: Instant::now(),
             _shares: shares,
@@ -229,22 +251,27 @@ impl Actor {
     }
 
     /// The memory that a check takes.
-    fn shares(&self, tenant: &Arc<str>, work: &Work) -> Result<[Share<Arc<str>>; 2], &'static str> {
+    fn shares(&self, tenant: &Arc<str>, work: &Work, rows: &[u64]) -> Result<[Share<Arc<str>>; 2], &'static str> {
+        let bytes = (work.bytes() + size_of_val(rows)) as u64;
+        if bytes > TENANT_CHECK_BYTES_MAX {
+            return Err("too_large");
+        }
         let count = self.checks.counts.try_take(tenant, 1).map_err(|_| "crowded")?;
-        let bytes = self.checks.bytes.try_take(tenant, work.bytes() as u64).map_err(|_| "crowded")?;
+        let bytes = self.checks.bytes.try_take(tenant, bytes).map_err(|_| "crowded")?;
         Ok([count, bytes])
     }
 
+    /// Asks a worker that was not asked before for the rows, under a new ID.
     fn add_check(&mut self, mut pending: Pending) {
         pending.deadline = Instant::now() + pending.time;
-        let meta = pending.meta.clone();
         let until = self.uptime.micros().saturating_add(u64::try_from(pending.time.as_micros()).unwrap_or(u64::MAX));
+        let meta = pending.meta.clone();
         let check = NewCheck {
             id: meta.id,
             group: Group { tenant: self.tenant(&meta.tenant), key: meta.key_id, set: meta.set.id() },
             cost: meta.cost,
-            class: pending.class.clone(),
-            excluded: pending.results.iter().map(|computed| computed.worker).collect(),
+            class: (*pending.class).to_owned(),
+            excluded: pending.asked(),
             // A worker that lies goes on until it is found.
             urgent: pending.results.len() > 1,
             until,
@@ -257,40 +284,65 @@ impl Actor {
     pub(super) fn check_ended(&mut self, check: JobId, end: CheckEnd) {
         let handed_in = self.outcome.take_if(|handed_in| handed_in.outcome.job == check);
         let Some(pending) = self.checks.pending.remove(&check) else { return };
-        let worker = match end {
-            CheckEnd::Computed { worker } => worker,
-            CheckEnd::NoWorker => return self.drop_check(&pending, "no_worker"),
-            CheckEnd::Crowded => return self.drop_check(&pending, "crowded"),
-            CheckEnd::Failed => return self.drop_check(&pending, "failed"),
-            CheckEnd::WorkerLost => return self.drop_check(&pending, "lost"),
-            CheckEnd::Expired => return self.drop_check(&pending, "late"),
-        };
-        let digests = handed_in.and_then(|HandedIn { outcome, .. }| outcome.sample?.digests);
-        let Some(digests) = digests else { return self.drop_check(&pending, "failed") };
-        let (_, name) = self.workers.class_and_name(worker);
-        let computed = Computed { worker, name, digests };
-        match computed.judge(&pending.results) {
-            Verdict::Confirmed { wrong } => {
-                self.parts.telemetry.metrics.rows_verified.add(pending.count, []);
-                self.quarantine(&pending, &computed, &wrong);
+        let digests = handed_in.and_then(|HandedIn { outcome, .. }| outcome.check);
+        match (end, digests) {
+            (CheckEnd::Computed { worker }, Some(digests)) => {
+                self.compare(pending, Computed { worker, name: self.workers.name(worker), digests });
             }
-            Verdict::Wrong(wrong) => self.quarantine(&pending, &computed, &wrong),
-            Verdict::Open => self.ask_third(pending, computed),
+            (CheckEnd::Computed { worker } | CheckEnd::Failed { worker }, _) => {
+                self.ask_another(pending, worker, "failed");
+            }
+            (CheckEnd::WorkerLost { worker }, _) => self.ask_another(pending, worker, "lost"),
+            (CheckEnd::NoWorker, _) => self.drop_check(&pending, "no_worker"),
+            (CheckEnd::Crowded, _) => self.drop_check(&pending, "crowded"),
+            (CheckEnd::Expired, _) => self.drop_check(&pending, "late"),
         }
     }
 
-    /// Has a third worker compute rows on which two workers differ.
-    fn ask_third(&mut self, mut pending: Pending, second: Computed) {
-        self.parts.telemetry.metrics.verify_mismatches.add(1, []);
+    fn compare(&mut self, mut pending: Pending, computed: Computed) {
+        let telemetry = self.parts.telemetry.clone();
+        let metrics = &telemetry.metrics;
         let first = &pending.results[0];
-        tracing::error!(
-            job = %id::to_text(pending.job), first = &*first.name, second = &*second.name, rows = pending.count,
-            "two workers of one class computed different results: one of them is wrong"
-        );
-        let excluded = [first.worker, second.worker];
-        pending.results.push(second);
-        if !self.scheduler.can_check(&pending.class, pending.meta.set.id(), &excluded) {
-            return self.drop_check(&pending, "no_worker");
+        let is_first_right = first.digests == computed.digests;
+        if pending.results.len() == 1 && !is_first_right {
+            metrics.verify_mismatches.add(1, []);
+            tracing::error!(
+                job = %id::to_text(pending.job), first = &*first.name, second = &*computed.name, rows = pending.count,
+                "two workers of one class computed different results: one of them is wrong"
+            );
+        }
+        match computed.judge(&pending.results, |worker| self.checks.is_quarantined(worker)) {
+            Verdict::Final { wrong } => {
+                match is_first_right {
+                    true => metrics.rows_verified.add(pending.count, []),
+                    false => metrics.rows_unverified.add(pending.count, ["wrong"]),
+                }
+                pending.results.push(computed);
+                self.quarantine(&pending, &wrong);
+            }
+            Verdict::Open => {
+                pending.results.push(computed);
+                self.ask(pending, "no_worker");
+            }
+        }
+    }
+
+    /// Has another worker compute the rows, because this one did not.
+    fn ask_another(&mut self, mut pending: Pending, worker: WorkerId, reason: &'static str) {
+        pending.vain.push(worker);
+        // Rows that ended a worker may end the next one too. Only a mismatch is worth that.
+        let is_worth_it = reason != "lost" || pending.results.len() > 1;
+        match is_worth_it && pending.vain.len() < VAIN_MAX {
+            true => self.ask(pending, reason),
+            false => self.drop_check(&pending, reason),
+        }
+    }
+
+    /// Has a worker compute the rows that was not asked before. Gives the check up for this reason
+    /// if the class has no such worker.
+    fn ask(&mut self, mut pending: Pending, reason: &'static str) {
+        if !self.scheduler.can_check(&pending.class, pending.meta.set.id(), &pending.asked()) {
+            return self.drop_check(&pending, reason);
         }
         let meta = JobMeta { id: id::new(self.parts.clock.unix_micros()), ..(*pending.meta).clone() };
         pending.meta = Arc::new(meta);
@@ -298,19 +350,20 @@ impl Actor {
     }
 
     /// Gives a check up. If two workers differ, no third has told which of them is right, and both
-    /// are quarantined.
+    /// are quarantined. A quarantined worker among the two is the wrong one.
     fn drop_check(&mut self, pending: &Pending, reason: &'static str) {
         self.parts.telemetry.metrics.rows_unverified.add(pending.count, [reason]);
-        if let [first, second] = &pending.results[..] {
-            self.quarantine(pending, second, &[first.worker, second.worker]);
+        let suspects: Vec<WorkerId> = pending.results.iter().map(|computed| computed.worker).collect();
+        if suspects.len() > 1 && !suspects.iter().any(|worker| self.checks.is_quarantined(*worker)) {
+            self.quarantine(pending, &suspects);
         }
     }
 
-    /// Quarantines workers that a check has found wrong. `last` is the last result of the check.
-    fn quarantine(&mut self, pending: &Pending, last: &Computed, wrong: &[WorkerId]) {
-        for computed in pending.results.iter().chain([last]).filter(|computed| wrong.contains(&computed.worker)) {
+    /// Quarantines workers that a check has found wrong.
+    fn quarantine(&mut self, pending: &Pending, wrong: &[WorkerId]) {
+        for computed in pending.results.iter().filter(|computed| wrong.contains(&computed.worker)) {
             let worker = computed.worker;
-            if self.checks.quarantined.contains(&worker) {
+            if self.checks.is_quarantined(worker) {
                 continue;
             }
             tracing::error!(
@@ -327,13 +380,21 @@ impl Actor {
         }
     }
 
-    /// Gives all checks up, because the scheduler that knows them is about to be replaced.
+    /// Gives all checks up, because the scheduler that knows them is about to be replaced. Workers
+    /// that differ stay: the next check of their results decides.
     pub(super) fn drop_checks(&mut self) {
         for pending in std::mem::take(&mut self.checks.pending).into_values() {
-            self.drop_check(&pending, "lost");
+            self.parts.telemetry.metrics.rows_unverified.add(pending.count, ["lost"]);
         }
         // The new scheduler gets these events anew.
         self.checks.events.clear();
+    }
+}
+
+impl Pending {
+    /// The workers that were asked for the rows.
+    fn asked(&self) -> Vec<WorkerId> {
+        self.results.iter().map(|computed| computed.worker).chain(self.vain.iter().copied()).collect()
     }
 }
 
@@ -345,15 +406,32 @@ mod tests {
         Computed { worker: WorkerId(worker), name: "worker".into(), digests: vec![[digest; 32]] }
     }
 
+    fn wrong(workers: &[u128]) -> Verdict {
+        Verdict::Final { wrong: workers.iter().copied().map(WorkerId).collect() }
+    }
+
     #[test]
     fn two_of_three_workers_decide() {
-        let [one, two, three] = [1, 2, 3].map(WorkerId);
+        let judge = |last: Computed, earlier: &[Computed]| last.judge(earlier, |_| false);
         let (first, second) = (computed(1, 7), computed(2, 8));
-        assert_eq!(computed(2, 7).judge(std::slice::from_ref(&first)), Verdict::Confirmed { wrong: Vec::new() });
-        assert_eq!(second.judge(std::slice::from_ref(&first)), Verdict::Open);
+        assert_eq!(judge(computed(2, 7), std::slice::from_ref(&first)), wrong(&[]));
+        assert_eq!(judge(second.clone(), std::slice::from_ref(&first)), Verdict::Open);
         let earlier = [first, second];
-        assert_eq!(computed(3, 7).judge(&earlier), Verdict::Confirmed { wrong: vec![two] });
-        assert_eq!(computed(3, 8).judge(&earlier), Verdict::Wrong(vec![one]));
-        assert_eq!(computed(3, 9).judge(&earlier), Verdict::Wrong(vec![one, two, three]));
+        assert_eq!(judge(computed(3, 7), &earlier), wrong(&[2]));
+        assert_eq!(judge(computed(3, 8), &earlier), wrong(&[1]));
+        assert_eq!(judge(computed(3, 9), &earlier), wrong(&[1, 2, 3]));
+    }
+
+    #[test]
+    fn results_of_quarantined_workers_decide_nothing() {
+        let judge = |last: Computed, earlier: &[Computed]| last.judge(earlier, |worker| worker == WorkerId(1));
+        let (first, second) = (computed(1, 7), computed(2, 8));
+        assert_eq!(judge(second.clone(), std::slice::from_ref(&first)), wrong(&[]));
+        assert_eq!(judge(computed(2, 7), std::slice::from_ref(&first)), wrong(&[]));
+        let earlier = [first, second];
+        assert_eq!(judge(computed(3, 8), &earlier), wrong(&[]));
+        // The second worker differs from the third, and only the quarantined one agrees with it.
+        assert_eq!(judge(computed(3, 7), &earlier), Verdict::Open);
+        assert_eq!(judge(computed(3, 9), &earlier), Verdict::Open);
     }
 }

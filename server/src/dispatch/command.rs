@@ -133,8 +133,10 @@ pub struct Outcome {
     pub result: Result<Vec<Content>, Failure>,
     /// Counts the bytes of the outputs in memory, until the outcome is in the store.
     pub memory: Option<Share<WorkerId>>,
-    /// The rows that are checked. For the outcome of a check, their digests alone.
+    /// The rows that are computed a second time.
     pub sample: Option<Sample>,
+    /// For the outcome of a check, a digest of its rows for each output.
+    pub check: Option<Vec<[u8; 32]>>,
     /// The form in which the worker has computed a program on blocks.
     pub lowering: v1::Lowering,
     /// The stages that the worker measured.

@@ -110,7 +110,7 @@ impl Actor {
         let (mut outputs, mut attestation, mut sampled) = (Vec::new(), None, None);
         let (mut error, mut worker, mut shares) = (None, None, None);
         if let Some(HandedIn { outcome, share }) = handed_in {
-            sampled = outcome.sample.map(|sample| (outcome.worker, sample, outcome.lowering));
+            sampled = outcome.sample.map(|sample| (outcome.epoch, outcome.worker, sample, outcome.lowering));
             shares = Some(Shares { _memory: outcome.memory, _write: share });
             (live.timeline.returned, live.timeline.stored) = (Some(outcome.returned), Some(outcome.stored));
             worker = Some(outcome.latency);
@@ -142,8 +142,8 @@ impl Actor {
         let ending = Ending { job, end, worker, handed_over, shares };
         self.decided.writes.push(Write::Ended(ending.write()));
         self.decided.endings.push(ending);
-        if let Some((worker, sample, lowering)) = sampled.filter(|_| state == JobState::Succeeded) {
-            self.begin_check(job, worker, sample, lowering);
+        if let Some((epoch, worker, sample, lowering)) = sampled.filter(|_| state == JobState::Succeeded) {
+            self.begin_check(job, epoch, worker, sample, lowering);
         }
     }
 
@@ -210,7 +210,7 @@ impl Actor {
             deadline,
             calls: Arc::default(),
             check: None,
-            is_reproducible: self.workers.is_reproducible(worker),
+            class: self.workers.class(worker),
         }))
     }
 }

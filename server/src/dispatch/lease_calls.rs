@@ -30,6 +30,8 @@ pub type Turn<'l> = tokio::sync::MutexGuard<'l, Announced>;
 pub struct Announced {
     /// Hash of the digests of the outputs that were announced first.
     first: Option<blake3::Hash>,
+    /// The rows of them that are computed a second time, once drawn.
+    rows: Option<Arc<[u64]>>,
 }
 
 /// A read of a blob under a lease, until dropped.
@@ -76,6 +78,15 @@ impl Announced {
         let announced = hasher.finalize();
         *self.first.get_or_insert(announced) == announced
     }
+
+    /// The rows that are computed a second time. The rows are drawn once for a lease. A worker that
+    /// could have them drawn again, by repeating its call, could wait for a draw that it likes.
+    pub fn rows<E>(&mut self, draw: impl FnOnce() -> Result<Vec<u64>, E>) -> Result<Arc<[u64]>, E> {
+        match &self.rows {
+            Some(rows) => Ok(rows.clone()),
+            None => Ok(self.rows.insert(draw()?.into()).clone()),
+        }
+    }
 }
 
 impl Drop for LeaseRead {
@@ -121,5 +132,9 @@ mod tests {
         assert!(announced.is_first(&[one, two]));
         assert!(!announced.is_first(&[two, one]));
         assert!(!announced.is_first(&[one]));
+        // Its rows are drawn once, unless the draw fails.
+        assert_eq!(announced.rows(|| Err(())), Err(()));
+        assert_eq!(announced.rows(|| Ok::<_, ()>(vec![3, 5])).as_deref(), Ok(&[3, 5][..]));
+        assert_eq!(announced.rows(|| Ok::<_, ()>(vec![4])).as_deref(), Ok(&[3, 5][..]));
     }
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use cloakwork_attestation::Subject;
 use cloakwork_keystore::Digest;
 use cloakwork_params::{AnySet, table::companion_of};
 use cloakwork_proto::v1::{self, assigned_input::Source};
@@ -72,8 +73,9 @@ pub struct Leased {
     /// The rows to compute a second time, if this is a check. Its outputs are compared and
     /// dropped.
     pub check: Option<CheckedRows>,
-    /// Whether the worker's results are reproducible, so that rows of them can be checked.
-    pub is_reproducible: bool,
+    /// Class of the workers whose results have the same bits, at the beginning of the attempt.
+    /// Empty if the worker's results are not reproducible, so that no rows of them can be checked.
+    pub class: Arc<str>,
 }
 
 /// Every lease that a worker is to hold, or `None` before the first decision.
@@ -177,7 +179,7 @@ impl Leased {
     /// The id of the client's request. A check has none, so that nobody can show the statement
     /// about a check to a client.
     pub fn request_id(&self) -> [u8; 16] {
-        if self.check.is_some() { [0; 16] } else { self.meta.request_id }
+        if self.check.is_some() { Subject::NO_REQUEST } else { self.meta.request_id }
     }
 
     /// The companion set's key, if the job has its parts.

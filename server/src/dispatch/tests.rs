@@ -167,6 +167,7 @@ impl Fixture {
             result: Ok(vec![Content::inline(Bytes::from_static(b"output"))]),
             memory,
             sample: None,
+            check: None,
             lowering: v1::Lowering::Unspecified,
             latency: LatencyRecord::default(),
             attestation: None,

@@ -125,16 +125,14 @@ impl Workers {
         leases.map(|lease| (lease.job, lease.epoch)).collect()
     }
 
-    /// The class of a worker's results, and its name.
-    pub(super) fn class_and_name(&self, worker: WorkerId) -> (String, Arc<str>) {
-        let latest = self.links.get(&worker).map(|link| &link.latest);
-        latest
-            .map_or_else(|| (String::new(), "gone".into()), |latest| (latest.report.class.clone(), latest.name.clone()))
+    /// The class of a worker's results.
+    pub(super) fn class(&self, worker: WorkerId) -> Arc<str> {
+        self.links.get(&worker).map_or_else(|| "".into(), |link| link.latest.report.class.as_str().into())
     }
 
-    /// Whether a worker's results are reproducible.
-    pub(super) fn is_reproducible(&self, worker: WorkerId) -> bool {
-        self.links.get(&worker).is_some_and(|link| !link.latest.report.class.is_empty())
+    /// The name of a worker.
+    pub(super) fn name(&self, worker: WorkerId) -> Arc<str> {
+        self.links.get(&worker).map_or_else(|| "gone".into(), |link| link.latest.name.clone())
     }
 
     /// The latest report of each worker.

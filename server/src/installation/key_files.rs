@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cloakwork_attestation::{Anchor, InstallationKey, PublicKey};
+use cloakwork_attestation::{ANCHOR_KEYS_MAX, Anchor, InstallationKey, PublicKey};
 use cloakwork_proto::from_hex;
 use cloakwork_storage::private::{self, file_options};
 use zeroize::Zeroizing;
@@ -41,7 +41,7 @@ impl KeyFiles {
         Ok(Self { directory })
     }
 
-    /// The current key. Makes it if there is none.
+    /// Returns the current key, which is made at the first call.
     pub fn current(&self) -> Result<InstallationKey, InstallationError> {
         self.read_or_make(CURRENT)
     }
@@ -57,16 +57,21 @@ impl KeyFiles {
         Ok(Anchor::new(keys)?)
     }
 
-    /// Makes the next key, unless there is one.
+    /// Makes the next key, unless there is one. Refuses a key for which an anchor has no room: a
+    /// server with a larger anchor would not start.
     pub fn prepare(&self) -> Result<Anchor, InstallationError> {
         self.current()?;
+        if self.read(NEXT)?.is_none() && self.anchor()?.keys().len() >= ANCHOR_KEYS_MAX {
+            return Err(InstallationError::Full);
+        }
         self.read_or_make(NEXT)?;
         self.anchor()
     }
 
     /// Puts the next key in the place of the current one, and keeps the current one's public part.
     pub fn rotate(&self) -> Result<Anchor, InstallationError> {
-        let (current, _next) = (self.current()?.public(), self.read_or_make(NEXT)?);
+        self.prepare()?;
+        let current = self.current()?.public();
         let mut retired = self.retired()?;
         retired.retain(|key| *key != current);
         retired.insert(0, current);
@@ -77,8 +82,14 @@ impl KeyFiles {
         self.anchor()
     }
 
-    /// Removes a retired key from the anchor. Returns `None` if it is not among the retired ones.
+    /// Removes a retired key, or the next one, from the anchor. Returns `None` if the key is
+    /// neither.
     pub fn forget(&self, key: PublicKey) -> Result<Option<Anchor>, InstallationError> {
+        if self.read(NEXT)?.is_some_and(|next| next.public() == key) {
+            let path = self.path(NEXT);
+            fs::remove_file(&path).and_then(|()| sync(&self.directory)).map_err(|source| failed(&path, source))?;
+            return self.anchor().map(Some);
+        }
         let mut retired = self.retired()?;
         let before = retired.len();
         retired.retain(|old| *old != key);

@@ -24,9 +24,18 @@ pub struct Renewal {
 const PAUSE: Duration = Duration::from_secs(60);
 
 impl Renewal {
-    /// Certifies a worker's key.
-    pub async fn begin(installation: Arc<Installation>, worker: WorkerId, key: PublicKey) -> Result<Self, ApiError> {
-        let certificate = installation.certify(worker, key).await?;
+    /// Certifies a worker's key, unless the worker has a valid certificate. A worker that attaches
+    /// again then waits for no signature, and needs none while signing fails.
+    pub async fn begin(
+        installation: Arc<Installation>,
+        worker: WorkerId,
+        key: PublicKey,
+        latest: Option<Certificate>,
+    ) -> Result<Self, ApiError> {
+        let certificate = match latest.filter(|latest| installation.is_valid(latest, worker, key)) {
+            Some(latest) => latest,
+            None => installation.certify(worker, key).await?,
+        };
         let sent = watch::Sender::new(certificate.encode().into());
         Ok(Self { installation, worker, key, certificate, sent })
     }

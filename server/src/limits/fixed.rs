@@ -83,7 +83,6 @@ pub const FIXED: &[Fixed] = &[
         "1",
         "Jobs whose programs and inputs the dispatcher reads from the database at a time. Tenants take turns",
     ),
-    row("ISSUED_MAX", "server/src/installation.rs", "1024", "Certificates of workers that the server remembers"),
     row(
         "CERTIFICATE_HOURS_MAX",
         "server/src/config/check.rs",
@@ -101,13 +100,13 @@ pub const FIXED: &[Fixed] = &[
         "CHECK_BYTES_MAX",
         "server/src/dispatch/checks.rs",
         "64 << 20",
-        "Bytes of programs and inputs that checks keep in memory. Rows beyond it are not verified",
+        "Bytes of programs, inputs and lists of rows that checks keep in memory. Rows beyond it are not verified",
     ),
     row(
         "TENANT_CHECK_BYTES_MAX",
         "server/src/dispatch/checks.rs",
         "16 << 20",
-        "Bytes of one tenant's programs and inputs that checks keep in memory",
+        "Bytes of one tenant's programs, inputs and lists of rows that checks keep in memory",
     ),
     row(
         "CHECK_TIME",
@@ -115,6 +114,7 @@ pub const FIXED: &[Fixed] = &[
         "Duration::from_secs(600)",
         "Time for a check, beside four times the time of the first computation",
     ),
+    row("VAIN_MAX", "server/src/dispatch/checks.rs", "3", "Workers that are asked in vain for one check"),
     row(
         "QUARANTINED_MAX",
         "server/src/dispatch/checks.rs",
@@ -125,7 +125,13 @@ pub const FIXED: &[Fixed] = &[
         "CHECK_ROWS_MAX",
         "server/src/services/worker/sample.rs",
         "1 << 17",
-        "Rows of one job that are computed a second time. Of longer jobs, a smaller share is drawn",
+        "Rows of one job that are computed a second time",
+    ),
+    row(
+        "EXPECTED_ROWS_MAX",
+        "server/src/services/worker/sample.rs",
+        "CHECK_ROWS_MAX - 10 * 362",
+        "Rows of one job that are drawn on average. If the percentage gives more, a smaller share is drawn",
     ),
     row("LEASES_MAX", "server/src/services/worker/report.rs", "8192", "Leases in one report of a worker"),
     row("SETS_MAX", "server/src/services/worker/report.rs", "256", "Parameter sets in one report of a worker"),

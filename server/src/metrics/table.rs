@@ -111,9 +111,9 @@ metrics! {
     // Second computations of rows.
     rows_verified: Counter [] "verified_rows_total" "rows" "Rows that another worker computed a second time, with the same bits";
     rows_unverified: Counter ["reason"] "unverified_rows_total" "rows"
-        "Rows that were chosen for a second computation and not compared, by reason (no_worker, not_reproducible, crowded, failed, lost, late)";
-    verify_mismatches: Counter [] "verify_mismatches_total" "results"
-        "Results of which a second worker computed rows with other bits. One of the two workers is wrong";
+        "Rows that were chosen for a second computation and not compared, by reason (no_worker, not_reproducible, crowded, too_large, failed, lost, late, wrong)";
+    verify_mismatches: Counter [] "verify_mismatches_total" "checks"
+        "Checks in which two workers computed different bits for the same rows. One of the two workers is wrong";
     workers_quarantined: Counter [] "workers_quarantined_total" "workers"
         "Workers that were quarantined, because their results were found wrong";
 

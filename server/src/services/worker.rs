@@ -81,14 +81,14 @@ impl WorkerService for Workers {
         let first = first.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?;
         let report = Arc::new(report::report(&first)?);
         let (version, device) = (label(&first.version, "version")?, label(&first.device, "device")?);
-        let key = report::attestation_key(&first)?;
+        let (key, latest) = (report::attestation_key(&first)?, report::latest_certificate(&first));
         let shown = watch::Sender::new(report::shown(&first));
         // The message may be many times as large as the report.
         drop(first);
         let (worker, name) = (report.worker, report.name.clone());
         let interval = Duration::from_millis(self.limits.report_ms);
         // A worker without a certificate gets no job, because its results would be refused.
-        let renewal = Renewal::begin(self.installation.clone(), worker, key).await?;
+        let renewal = Renewal::begin(self.installation.clone(), worker, key, latest).await?;
         let assignments = Assignments::new(shown.subscribe(), renewal.certificates(), interval, self.draining.clone());
         let (wishes, stream) = self.dispatcher.attach(report).await?;
         // Logged as text, not with `Display`: a name of several words then cannot imitate other

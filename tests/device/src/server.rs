@@ -9,8 +9,10 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_attestation::{
-    Anchor, Certificate, Claim, InstallationKey, PublicKey, Subject, Verifier, digest_of_list,
+    Anchor, CERTIFICATE_LIFE_MAX_MICROS, CLOCK_SKEW_MICROS, Certificate, Claim, InstallationKey, PublicKey, Subject,
+    Verifier, digest_of_list,
 };
+use cloakwork_clock::Clock;
 use cloakwork_params::AnySet;
 use cloakwork_proto::v1::{
     self, commit_header::Outcome, commit_result_request::Part, worker_service_server as service,
@@ -328,14 +330,18 @@ fn installation() -> InstallationKey {
     InstallationKey::from_seed(&[7; 32])
 }
 
-/// A certificate of a worker's key, for all times.
+/// A certificate of a worker's key, for a year.
 fn certify(report: &v1::AttachRequest) -> Bytes {
+    let (key, now) = (report.attestation_key.as_ref(), Clock::system().unix_micros());
+    let key = PublicKey(key.try_into().expect("a key of 32 bytes"));
+    assert!(key.is_proved_by(&report.possession), "the worker has the key");
+    assert_eq!(report.worker_id, key.worker_id()[..], "the id follows from the key");
     let claim = Claim {
         installation: installation().public(),
-        key: PublicKey(report.attestation_key.as_ref().try_into().expect("a key of 32 bytes")),
+        key,
         worker: report.worker_id.as_ref().try_into().expect("an id of 16 bytes"),
-        not_before_micros: 0,
-        not_after_micros: i64::MAX,
+        not_before_micros: now.saturating_sub(CLOCK_SKEW_MICROS),
+        not_after_micros: now.saturating_add(CERTIFICATE_LIFE_MAX_MICROS),
     };
     Certificate::sign(&installation(), claim).encode().into()
 }

@@ -1,7 +1,8 @@
 //! Attestations, certificates and anchors from arbitrary bytes.
 
 use cloakwork_attestation::{
-    Anchor, CLOCK_SKEW_MICROS, Certificate, Claim, InstallationKey, Statement, Subject, Verifier, WorkerKey,
+    Anchor, CERTIFICATE_LIFE_MAX_MICROS, CLOCK_SKEW_MICROS, Certificate, Claim, InstallationKey, Statement, Subject,
+    Verifier, WorkerKey,
 };
 
 /// Verifies the bytes as an attestation, and as a certificate. Then signs a statement and a claim
@@ -39,7 +40,9 @@ pub fn verify_attestation_input(bytes: &[u8]) {
         not_after_micros: fields.time(),
     };
     let certificate = Certificate::sign(&installation, claim);
+    let life = claim.not_after_micros.saturating_sub(claim.not_before_micros);
     let holds = claim.worker == statement.worker
+        && life <= CERTIFICATE_LIFE_MAX_MICROS + CLOCK_SKEW_MICROS
         && claim.holds_at(statement.signed_at_micros)
         && statement.signed_at_micros <= now_micros.saturating_add(CLOCK_SKEW_MICROS);
     let verified = verifier.verify(&statement.sign(&worker, &certificate), now_micros);

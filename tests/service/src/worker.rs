@@ -21,8 +21,10 @@ impl Worker {
         let token_file = directory.join(format!("{name}.token"));
         std::fs::write(&token_file, token).expect("a token file");
         let mut command = Command::new(binary("tested-worker"));
-        command.args(["--server", &server.url(), "--name", name, "--threads", "1", "--token-file"]).arg(token_file);
-        command.args(options);
+        command.args(["--server", &server.url(), "--name", name, "--token-file"]).arg(token_file).args(options);
+        if !options.contains(&"--threads") {
+            command.args(["--threads", "1"]);
+        }
         Self { process: Process::start(command, &directory.join(format!("{name}.log"))) }
     }
 

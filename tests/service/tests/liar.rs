@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use cloakwork_attestation::WorkerKey;
 use cloakwork_proto::v1::{
     self, Digest, GetJobRequest, job_service_client::JobServiceClient, worker_service_client::WorkerServiceClient,
 };
@@ -45,7 +46,8 @@ impl Liar {
     /// Attaches with a first report that `change` has altered.
     async fn attach_as(server: &Server, change: impl FnOnce(&mut v1::AttachRequest)) -> Result<Self, Status> {
         let mut stub = worker_stub(server).await;
-        let id = Bytes::from_static(&[5; 16]);
+        let key = WorkerKey::from_seed(&[5; 32]);
+        let id = Bytes::copy_from_slice(&key.public().worker_id());
         let (reports, stream) = tokio::sync::mpsc::channel(1);
         let mut report = v1::AttachRequest {
             worker_id: id.clone(),
@@ -53,7 +55,8 @@ impl Liar {
             pool: "cpu".into(),
             wanted_cost: 1 << 30,
             parameter_sets: vec![TOY.into()],
-            attestation_key: Bytes::from_static(&[6; 32]),
+            attestation_key: Bytes::copy_from_slice(&key.public().0),
+            possession: Bytes::copy_from_slice(&key.proof_of_possession()),
             ..Default::default()
         };
         change(&mut report);

@@ -81,6 +81,30 @@ impl VectorTenant {
     }
 }
 
+/// Workers with different numbers of threads compute the same bits, bootstraps included.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_on_vectors_are_verified_between_two_workers_of_one_class() {
+    let server = Server::start(Setup::default().without_worker().with("verify_percent", 100)).await;
+    let token = server.token("workers", "worker");
+    let tenant = VectorTenant::new(server.client().await).await;
+    let _workers = [("first", "1"), ("second", "2")]
+        .map(|(name, threads)| Worker::start_with(&server, name, &token, &["--threads", threads]));
+    // A worker takes vectors once its self-test has passed, so the first jobs may have no second
+    // worker.
+    let verified = || server.metric("cloakwork_verified_rows_total");
+    eventually("a vector is verified", || async {
+        tenant.run(0.75).await;
+        verified().await > 0.0
+    })
+    .await;
+    let before = verified().await;
+    for number in [0.5, -0.25] {
+        tenant.run(number).await;
+    }
+    eventually("each vector is verified", || async { verified().await >= before + 2.0 }).await;
+    assert_eq!(server.metric("cloakwork_verify_mismatches_total").await, 0.0);
+}
+
 /// Ctrl-C ends the wait, but not the job. The command prints the name of the job that continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_command_names_its_job() {

@@ -3,10 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cloakwork_proto::v1::{self, commit_result_request::Part};
+use cloakwork_proto::{
+    printable_at_most,
+    v1::{self, commit_header::Outcome, commit_result_request::Part},
+};
 use cloakwork_retry::Pauses;
+use tonic::Status;
+use tonic_types::StatusExt as _;
 
-use super::{Agent, Held};
+use super::{Agent, Held, job::MESSAGE_MAX};
 use crate::connection::passes;
 
 /// Largest piece of a result in one message.
@@ -17,9 +22,26 @@ const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 const COMMIT_TIMEOUT_PER_MESSAGE: Duration = Duration::from_secs(2);
 
 impl Agent {
-    /// Sends an outcome until the server has accepted or refused it. Withdrawal of the lease drops
-    /// this future.
+    /// Hands in an outcome. If the server refuses outputs, the job has failed on this worker, and
+    /// is handed in as such: the server then need not wait until the lease ends. Withdrawal of the
+    /// lease drops this future.
     pub(super) async fn commit(&self, held: &Held, header: v1::CommitHeader, outputs: Vec<Bytes>) {
+        let of_outputs = matches!(header.outcome, Some(Outcome::Outputs(_)));
+        let Err(refusal) = self.send(held, header.clone(), outputs).await else { return };
+        if of_outputs {
+            let failure = v1::CommitFailure {
+                reason: reason(&refusal),
+                message: printable_at_most(refusal.message(), MESSAGE_MAX),
+                retryable: true,
+                bad_key_part: None,
+            };
+            let header = v1::CommitHeader { outcome: Some(Outcome::Failure(failure)), ..header };
+            let _ = self.send(held, header, Vec::new()).await;
+        }
+    }
+
+    /// Sends an outcome until the server has accepted or refused it.
+    async fn send(&self, held: &Held, header: v1::CommitHeader, outputs: Vec<Bytes>) -> Result<(), Status> {
         let pieces = outputs.iter().flat_map(|output| {
             (0..output.len())
                 .step_by(PIECE_BYTES)
@@ -40,12 +62,12 @@ impl Agent {
                     if !response.into_inner().accepted {
                         tracing::info!(job = %hex(&held.lease.job_id), "the lease was lost; the result is discarded");
                     }
-                    return;
+                    return Ok(());
                 }
                 Ok(Err(status)) if !passes(&status) => {
                     let (code, cause) = (status.code(), status.message());
                     tracing::warn!(job = %hex(&held.lease.job_id), ?code, cause, "the result was refused");
-                    return;
+                    return Err(status);
                 }
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -53,6 +75,11 @@ impl Agent {
             tokio::time::sleep(pauses.next_pause()).await;
         }
     }
+}
+
+/// The server's stable code of a refusal.
+fn reason(refusal: &Status) -> String {
+    refusal.get_details_error_info().map(|info| info.reason).unwrap_or_default()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use self::{
     blocks::BlockJob,
     fetch::FetchState,
-    subject::{Begun, digest_of_parts},
+    subject::{Unfinished, digest_of_parts},
     vectors::VectorJob,
 };
 use super::{Agent, Held};
@@ -113,7 +113,7 @@ struct Computed {
 /// blocking thread.
 const INLINE_WORK_BYTES: usize = 1 << 16;
 /// Bytes of a failure message. The server keeps equally many.
-const MESSAGE_MAX: usize = 1024;
+pub(super) const MESSAGE_MAX: usize = 1024;
 
 impl Agent {
     pub(super) async fn do_job(&self, held: &Held, content: v1::JobContent, deadline: Option<Instant>) {
@@ -133,13 +133,12 @@ impl Agent {
         held.status.enter(LeaseStage::Committing);
         self.changed.notify_one();
         // The job keeps its memory reservation until its outputs are committed.
-        let mut form = v1::Lowering::Unspecified;
-        let (outcome, outputs, _memory, stage) = match result {
+        let (outcome, outputs, lowering, _memory, stage) = match result {
             Ok(Computed { outputs, lowering, memory, attestation }) => {
-                form = lowering;
                 let digests = outputs.iter().map(DigestedOutput::to_proto_digest).collect();
                 let outputs = outputs.into_iter().map(|output| output.bytes).collect();
-                (Outcome::Outputs(v1::CommitOutputs { digests, attestation }), outputs, Some(memory), Stage::Store)
+                let outcome = Outcome::Outputs(v1::CommitOutputs { digests, attestation });
+                (outcome, outputs, lowering, Some(memory), Stage::Store)
             }
             // The failure is this worker's and not the job's. The worker is about to end, and the
             // server then gives the job to another worker. A committed failure would cost the job
@@ -155,7 +154,7 @@ impl Agent {
                     retryable: failure.retryable,
                     bad_key_part: failure.bad_key_part,
                 };
-                (Outcome::Failure(failure), Vec::new(), None, stage)
+                (Outcome::Failure(failure), Vec::new(), v1::Lowering::Unspecified, None, stage)
             }
         };
         let mut latency = stopwatch.finish(stage, Instant::now());
@@ -166,7 +165,7 @@ impl Agent {
             lease: Some(held.lease.clone()),
             latency: Some(latency),
             outcome: Some(outcome),
-            lowering: form.into(),
+            lowering: lowering.into(),
         };
         self.commit(held, header, outputs).await;
     }
@@ -181,7 +180,8 @@ impl Agent {
         stopwatch: &mut Stopwatch,
     ) -> Result<Computed, (JobFailure, Stage)> {
         let at = |stage| move |failure| (failure, stage);
-        let subject = Begun::of(held, J::any(set), &content).map_err(at(Stage::Fetch))?;
+        self.attestor.check().map_err(at(Stage::Fetch))?;
+        let subject = Unfinished::of(held, J::any(set), &content).map_err(at(Stage::Fetch))?;
         let (job, memory) = J::accept(self, held, set, content).await.map_err(at(Stage::Fetch))?;
         held.status.enter(LeaseStage::Fetching);
         stopwatch.advance(Stage::Fetch, Instant::now());

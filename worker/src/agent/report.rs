@@ -7,7 +7,7 @@ use cloakwork_params::{ParameterSet, Standing};
 use cloakwork_proto::v1::{self, LeaseStage};
 
 use super::Agent;
-use crate::{engine::preferred, locked::Locked as _};
+use crate::{engine::preferred, executable, locked::Locked as _};
 
 /// Waves of work that the worker wants to hold: one in computation, one next, and two being fetched
 /// or committed.
@@ -52,7 +52,7 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pool: self.options.pool.clone(),
             device: info.name.clone(),
-            wanted_cost: if draining || hung.blocks {
+            wanted_cost: if draining || hung.blocks || self.attestor.check().is_err() {
                 0
             } else {
                 wanted_cost(&info, &self.keys.sets(), self.crowd.depth())
@@ -63,6 +63,8 @@ impl Agent {
             waves: waves.collect(),
             parameter_sets: self.sets(&info, hung),
             attestation_key: self.attestor.public_key(),
+            possession: self.attestor.possession(),
+            certificate: self.attestor.latest_certificate(),
             result_class: result_class(&info),
         }
     }
@@ -91,12 +93,12 @@ impl Agent {
     }
 }
 
-/// Class of the workers whose results have the same bits. Another version may lower programs in
+/// Class of the workers whose results have the same bits. Another build may lower programs in
 /// another way.
 fn result_class(info: &DeviceInfo) -> String {
-    match info.result_class.as_str() {
-        "" => String::new(),
-        class => format!("{} {class}", env!("CARGO_PKG_VERSION")),
+    match (info.result_class.as_str(), executable::digest()) {
+        ("", _) | (_, None) => String::new(),
+        (class, Some(build)) => format!("{build} {class}"),
     }
 }
 

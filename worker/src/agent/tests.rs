@@ -1,5 +1,6 @@
 //! Reported stages of jobs, on a device whose waves end when the test says so.
 
+use cloakwork_attestation::{Certificate, Claim, InstallationKey, PublicKey};
 use cloakwork_circuit::Output;
 use cloakwork_params::{KeyId, ParameterSet, table::by_name};
 use cloakwork_proto::v1::{
@@ -11,7 +12,8 @@ use cloakwork_proto::v1::{
 };
 use prost::Message as _;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tonic::{Request, Response, Status, Streaming, transport::Endpoint};
+use tonic::{Code, Request, Response, Status, Streaming, transport::Endpoint};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::{report::Hung, *};
 use crate::{blob::BlobReader, group::GroupId, key_cache::KeyRequest, outputs::OutputList, test_device::TestDevice};
@@ -29,12 +31,41 @@ fn agent(device: &Arc<TestDevice>) -> Arc<Agent> {
 }
 
 fn agent_of(device: &Arc<TestDevice>, uplink: Uplink) -> Arc<Agent> {
+    let agent = uncertified(device, uplink);
+    certify(&agent);
+    agent
+}
+
+fn uncertified(device: &Arc<TestDevice>, uplink: Uplink) -> Arc<Agent> {
     let options = Options { key_memory: 1, job_memory: 1 << 20, arena_memory: 1 << 20, ..Options::default() };
     Arc::new(Agent::new(options, device.clone(), uplink).expect("an agent"))
 }
 
-/// A server that accepts each outcome and passes its header to the test.
-struct Accepting(mpsc::UnboundedSender<CommitHeader>);
+/// Gives the agent a certificate that is always valid.
+fn certify(agent: &Agent) {
+    let installation = InstallationKey::from_seed(&[1; 32]);
+    let claim = Claim {
+        installation: installation.public(),
+        key: PublicKey(agent.attestor.public_key().as_ref().try_into().expect("32 bytes")),
+        worker: agent.attestor.worker_id(),
+        not_before_micros: 0,
+        not_after_micros: i64::MAX,
+    };
+    agent.attestor.certify(&Certificate::sign(&installation, claim).encode());
+}
+
+/// A server that accepts each failure, and each result unless it refuses results, and passes the
+/// header to the test.
+struct Accepting {
+    headers: mpsc::UnboundedSender<CommitHeader>,
+    refuses_results: bool,
+}
+
+impl Accepting {
+    fn all(headers: mpsc::UnboundedSender<CommitHeader>) -> WorkerServiceServer<Self> {
+        WorkerServiceServer::new(Self { headers, refuses_results: false })
+    }
+}
 
 #[tonic::async_trait]
 impl WorkerService for Accepting {
@@ -55,7 +86,12 @@ impl WorkerService for Accepting {
     ) -> Result<Response<v1::CommitResultResponse>, Status> {
         let first = request.into_inner().message().await?.and_then(|message| message.part);
         let Some(Part::Header(header)) = first else { return Err(Status::invalid_argument("no header")) };
-        let _ = self.0.send(header);
+        let is_refused = self.refuses_results && matches!(header.outcome, Some(Outcome::Outputs(_)));
+        let _ = self.headers.send(header);
+        if is_refused {
+            let details = ErrorDetails::with_error_info("ATTESTATION_EXPIRED", "cloakwork", []);
+            return Err(Status::with_error_details(Code::FailedPrecondition, "the clock is wrong", details));
+        }
         Ok(Response::new(v1::CommitResultResponse { accepted: true }))
     }
 }
@@ -123,10 +159,52 @@ async fn ends(agent: &Agent, id: &LeaseId) {
 }
 
 #[tokio::test]
+async fn a_worker_without_a_valid_certificate_asks_for_no_work_and_begins_none() {
+    let device = Arc::new(TestDevice::new(1000));
+    let (headers, mut handed_in) = mpsc::unbounded_channel();
+    let agent = uncertified(&device, Uplink::new(Accepting::all(headers)));
+    assert_eq!(agent.report().wanted_cost, 0);
+    let (id, assignment) = job();
+    agent.begin(id.clone(), assignment);
+    let header = tokio::time::timeout(WAIT_TIMEOUT, handed_in.recv()).await.expect("an outcome").expect("an agent");
+    let Some(Outcome::Failure(failure)) = header.outcome else { panic!("{:?}", header.outcome) };
+    assert_eq!((failure.reason.as_str(), failure.retryable), ("CERTIFICATE_UNAVAILABLE", true));
+    ends(&agent, &id).await;
+    certify(&agent);
+    assert!(agent.report().wanted_cost > 0);
+}
+
+/// The server then gives the job to another worker at once, and does not wait for the lease's end.
+#[tokio::test]
+async fn a_refused_result_is_handed_in_as_a_failure() {
+    let device = Arc::new(TestDevice::new(1000));
+    let (headers, mut handed_in) = mpsc::unbounded_channel();
+    let server = Accepting { headers, refuses_results: true };
+    let agent = agent_of(&device, Uplink::new(WorkerServiceServer::new(server)));
+    let (_, assignment) = job();
+    let held = Held {
+        lease: assignment.lease.expect("a lease"),
+        is_on_vectors: false,
+        status: Arc::default(),
+        withdrawn: CancellationToken::new(),
+    };
+    let outcome = Some(Outcome::Outputs(v1::CommitOutputs::default()));
+    let header = CommitHeader { lease: Some(held.lease.clone()), outcome, ..CommitHeader::default() };
+    tokio::time::timeout(WAIT_TIMEOUT, agent.commit(&held, header, Vec::new())).await.expect("an end");
+    let [result, failure] = [(); 2].map(|()| handed_in.try_recv().expect("two calls"));
+    assert!(matches!(result.outcome, Some(Outcome::Outputs(_))));
+    assert_eq!(failure.lease, result.lease);
+    let Some(Outcome::Failure(failure)) = failure.outcome else { panic!("{:?}", failure.outcome) };
+    assert_eq!((failure.reason.as_str(), failure.retryable), ("ATTESTATION_EXPIRED", true));
+    assert_eq!(failure.message, "the clock is wrong");
+    assert!(handed_in.try_recv().is_err(), "once");
+}
+
+#[tokio::test]
 async fn a_job_whose_task_panics_fails_and_may_be_tried_again() {
     let device = Arc::new(TestDevice::new(1000));
     let (headers, mut handed_in) = mpsc::unbounded_channel();
-    let mut agent = agent_of(&device, Uplink::new(WorkerServiceServer::new(Accepting(headers))));
+    let mut agent = agent_of(&device, Uplink::new(Accepting::all(headers)));
     Arc::get_mut(&mut agent).expect("no job runs").programs = Programs::that_panic();
     let (id, assignment) = job();
     agent.begin(id.clone(), assignment);

@@ -102,13 +102,13 @@ impl Scheduler {
         let spec = NewCheck { cost: spec.cost.min(COST_MAX), ..spec };
         let check = Check { spec, submitted: now, epoch: 0, worker: None };
         let fits = |(id, worker): &(&WorkerId, &Worker)| check.fits(**id, worker);
-        // Each of them is asked, and the nearest first.
-        let near = |worker: &Worker| worker.is_near(&check.spec.group);
-        let spare: Vec<(bool, WorkerId)> =
-            self.workers.iter().filter(fits).map(|(id, worker)| (!near(worker), *id)).collect();
+        // Each of them is asked, and first those that have the key.
+        let far = |worker: &Worker| !worker.is_near(&check.spec.group);
+        let mut fitting: Vec<(bool, WorkerId)> =
+            self.workers.iter().filter(fits).map(|(id, worker)| (far(worker), *id)).collect();
+        fitting.sort_unstable();
         self.checks.insert(check);
-        let nearest = spare.iter().filter(|(far, _)| !far).map(|(_, id)| *id);
-        for worker in nearest.chain(spare.iter().filter(|(far, _)| *far).map(|(_, id)| *id)) {
+        for (_, worker) in fitting {
             if self.checks.is_waiting() && !self.recovering {
                 self.give_checks(now, worker);
             }
@@ -128,11 +128,15 @@ impl Scheduler {
             if !is_open {
                 return;
             }
-            let lacks_work = worker.held_cost.saturating_add(worker.checks_cost) < worker.wanted
-                && self.next_for(now, id, worker).is_none();
+            // Work for the worker is looked for only if the answer matters: beside a check, the
+            // worker gets another one only if it lacks work.
+            let has_room = worker.held_cost.saturating_add(worker.checks_cost) < worker.wanted;
+            let lacks_work = has_room && self.next_for(now, id, worker).is_none();
+            if !lacks_work && !worker.checks.is_empty() {
+                return;
+            }
             let is_due = |check: &Check| {
-                let waited = check.spec.urgent || now.saturating_sub(check.submitted) >= config.lease_micros;
-                lacks_work || (waited && worker.checks.is_empty())
+                lacks_work || check.spec.urgent || now.saturating_sub(check.submitted) >= config.lease_micros
             };
             let waiting = self.checks.all.values().filter(|check| check.worker.is_none());
             let fitting = waiting.filter(|check| check.fits(id, worker) && is_due(check));
@@ -178,7 +182,7 @@ impl Scheduler {
         effects.push(Effect::Accept { job: id, epoch });
         let end = match outcome {
             Outcome::Succeeded => CheckEnd::Computed { worker },
-            Outcome::Failed { .. } => CheckEnd::Failed,
+            Outcome::Failed { .. } => CheckEnd::Failed { worker },
         };
         self.end_check(id, end, effects);
     }
@@ -194,9 +198,9 @@ impl Scheduler {
     }
 
     /// Ends the checks of a worker that was removed.
-    pub(super) fn lose_checks(&mut self, removed: &Worker, effects: &mut Vec<Effect>) {
+    pub(super) fn lose_checks(&mut self, worker: WorkerId, removed: &Worker, effects: &mut Vec<Effect>) {
         for &check in removed.checks.keys() {
-            self.end_check(check, CheckEnd::WorkerLost, effects);
+            self.end_check(check, CheckEnd::WorkerLost { worker }, effects);
         }
     }
 
@@ -206,6 +210,7 @@ impl Scheduler {
         worker.checks_cost = 0;
         for check in std::mem::take(&mut worker.checks).into_keys() {
             self.todo.dirty.insert(id);
+            self.todo.wake_all = true;
             if let Some(check) = self.checks.all.get_mut(&check) {
                 self.checks.waiting += usize::from(check.worker.take().is_some());
             }
@@ -248,7 +253,7 @@ impl Scheduler {
         // One more worker may now try suspects.
         self.todo.wake_all |= !self.suspects.is_empty();
         for check in checks {
-            self.end_check(check, CheckEnd::WorkerLost, effects);
+            self.end_check(check, CheckEnd::WorkerLost { worker: id }, effects);
         }
         held.into_iter().for_each(|seat| self.requeue(seat, Why::Quarantined, effects));
     }

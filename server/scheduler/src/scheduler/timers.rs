@@ -80,7 +80,7 @@ impl Scheduler {
         }
         self.counters.workers_silent += 1;
         let Some(worker) = self.remove_worker(id) else { return };
-        self.lose_checks(&worker, effects);
+        self.lose_checks(id, &worker, effects);
         for hold in worker.holds.into_values() {
             if hold.recorded {
                 self.lose_silent(now, hold.seat, Why::LeaseExpired, effects);

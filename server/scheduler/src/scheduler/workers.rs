@@ -27,8 +27,9 @@ impl Scheduler {
             renewed += usize::from(self.renew(now, id, lease) || self.holds_check(id, lease));
         }
         self.leave_room(id);
-        if self.workers.get(&id).is_some_and(|worker| worker.class != report.class) {
-            // The worker's results no longer compare with those of the first workers.
+        // The results of a worker of another class would not compare. A worker that leaves waits
+        // for the end of its work, and no tenant waits for a check.
+        if report.draining || self.workers.get(&id).is_some_and(|worker| worker.class != report.class) {
             self.withdraw_checks(id);
         }
         let config = self.config;
@@ -126,7 +127,7 @@ impl Scheduler {
 
     pub(super) fn worker_gone(&mut self, now: Time, id: WorkerId, crashed: bool, effects: &mut Vec<Effect>) {
         let Some(worker) = self.remove_worker(id) else { return };
-        self.lose_checks(&worker, effects);
+        self.lose_checks(id, &worker, effects);
         // In a trial, nothing else ran on the worker.
         let alone = !worker.has_company || worker.mode == Mode::Exclusive;
         let (held, promised): (Vec<Hold>, Vec<_>) = worker.holds.into_values().partition(|hold| hold.recorded);

@@ -42,7 +42,7 @@ impl World {
     /// Builds a new scheduler from the store.
     fn load(&mut self, life: u64) {
         // Checks end with the scheduler that knows them.
-        self.checks.values_mut().for_each(|check| check.end = check.end.or(Some(CheckEnd::WorkerLost)));
+        self.checks.values_mut().for_each(|check| check.end = check.end.or(Some(CheckEnd::Expired)));
         self.server = Some(Server {
             core: Scheduler::new(self.plan.config),
             born: self.now,

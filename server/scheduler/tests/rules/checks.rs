@@ -151,12 +151,12 @@ fn a_check_ends_with_its_time_its_failure_or_its_worker() {
     let failed = || Outcome::Failed { retry: Retry::Anywhere, reason: Reason::Borrowed("DEVICE_FAILED") };
     let mut bed = service(&["class", "class"]);
     submit(&mut bed, check());
-    assert_eq!(end_of(&bed.outcome(2, CHECK.0, 1, failed())), Some(CheckEnd::Failed));
+    assert_eq!(end_of(&bed.outcome(2, CHECK.0, 1, failed())), Some(CheckEnd::Failed { worker: WorkerId(2) }));
     for crashed in [false, true] {
         let mut bed = service(&["class", "class"]);
         submit(&mut bed, check());
         let effects = bed.run(Event::WorkerGone { worker: WorkerId(2), crashed });
-        assert_eq!(end_of(&effects), Some(CheckEnd::WorkerLost));
+        assert_eq!(end_of(&effects), Some(CheckEnd::WorkerLost { worker: WorkerId(2) }));
     }
     let mut bed = service(&["class", "class"]);
     submit(&mut bed, NewCheck { until: 5 * SECOND, ..check() });
@@ -164,6 +164,19 @@ fn a_check_ends_with_its_time_its_failure_or_its_worker() {
     bed.now = 5 * SECOND;
     assert_eq!(end_of(&bed.run(Event::Tick)), Some(CheckEnd::Expired));
     assert_eq!(holders(&bed), []);
+}
+
+#[test]
+fn a_worker_that_drains_gives_its_checks_back() {
+    let mut bed = service(&["class", "class", "class"]);
+    submit(&mut bed, check());
+    let [holder] = holders(&bed)[..] else { panic!("one worker holds the check") };
+    let other = 5 - holder;
+    bed.report(holder, |report| {
+        report.class = "class".to_owned();
+        report.draining = true;
+    });
+    assert_eq!(holders(&bed), [other]);
 }
 
 #[test]
@@ -217,7 +230,7 @@ fn a_quarantined_worker_has_no_work_and_gets_none() {
     submit(&mut bed, NewCheck { excluded: vec![WorkerId(2)], ..check() });
     assert_eq!(holders(&bed), [1]);
     let effects = bed.run(Event::Quarantined { worker: WorkerId(1) });
-    assert_eq!(end_of(&effects), Some(CheckEnd::WorkerLost));
+    assert_eq!(end_of(&effects), Some(CheckEnd::WorkerLost { worker: WorkerId(1) }));
     let requeued = |effect: &Effect| matches!(effect, Effect::Requeued { attempts: 0, why: Why::Quarantined, .. });
     assert!(effects.iter().any(requeued), "{effects:?}");
     assert_eq!(attempt_of(&effects, 1).map(|attempt| (attempt.worker, attempt.attempts)), Some((WorkerId(2), 0)));

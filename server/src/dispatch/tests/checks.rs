@@ -77,12 +77,30 @@ impl Service {
         wish.iter().flat_map(|leases| leases.values()).any(|leased| leased.check.is_some())
     }
 
+    /// Hands in the outcome of a job, with the rows that are drawn of its outputs.
     async fn hand_in(
         &self,
         worker: WorkerId,
         leased: &Leased,
         result: Result<Vec<Content>, Failure>,
         sample: Option<Sample>,
+    ) -> Result<bool, ApiError> {
+        self.commit(worker, leased, result, sample, None).await
+    }
+
+    /// Hands in the rows of a check.
+    async fn hand_in_rows(&self, worker: WorkerId, leased: &Leased, digest: u8) -> bool {
+        let rows = Some(vec![[digest; 32]]);
+        self.commit(worker, leased, Ok(Vec::new()), None, rows).await.expect("no error")
+    }
+
+    async fn commit(
+        &self,
+        worker: WorkerId,
+        leased: &Leased,
+        result: Result<Vec<Content>, Failure>,
+        sample: Option<Sample>,
+        check: Option<Vec<[u8; 32]>>,
     ) -> Result<bool, ApiError> {
         let now = std::time::Instant::now();
         let outcome = Outcome {
@@ -92,6 +110,7 @@ impl Service {
             result,
             memory: None,
             sample,
+            check,
             lowering: v1::Lowering::Depth,
             latency: LatencyRecord::default(),
             attestation: None,
@@ -121,9 +140,33 @@ impl Service {
 
     async fn answer(&mut self, worker: WorkerId, digest: u8) {
         let leased = self.check_of(worker).await;
-        let sample = Sample { rows: Vec::new(), digests: Some(vec![[digest; 32]]) };
-        assert!(self.hand_in(worker, &leased, Ok(Vec::new()), Some(sample)).await.unwrap());
+        assert!(self.hand_in_rows(worker, &leased, digest).await);
         self.fixture.settles().await;
+    }
+
+    /// Hands in that a worker has failed with its check.
+    async fn fail(&mut self, worker: WorkerId) {
+        let leased = self.check_of(worker).await;
+        let error = v1::JobError { reason: "DEVICE_FAILED".to_owned(), message: String::new() };
+        let failure = Failure { error, retry: cloakwork_scheduler::Retry::Anywhere };
+        assert!(self.hand_in(worker, &leased, Err(failure), None).await.unwrap());
+        self.fixture.settles().await;
+    }
+
+    /// The worker that holds a check.
+    async fn checker(&mut self) -> WorkerId {
+        self.check_of_rows(2).await.0
+    }
+
+    /// A check of this number of rows, and its worker.
+    async fn check_of_rows(&mut self, rows: usize) -> (WorkerId, Arc<Leased>) {
+        self.fixture.settles().await;
+        let all = self.wishes.iter().flat_map(|(worker, wishes, _)| {
+            let wish = wishes.borrow().clone();
+            wish.iter().flat_map(|leases| leases.values().cloned()).map(|leased| (*worker, leased)).collect::<Vec<_>>()
+        });
+        let mut checks = all.filter(|(_, leased)| leased.check.as_ref().is_some_and(|check| check.rows.len() == rows));
+        checks.next().expect("a worker holds the check")
     }
 
     /// Whether a worker is refused as quarantined.
@@ -230,11 +273,7 @@ async fn without_a_third_worker_both_are_quarantined() {
     let mut service = Service::new(&[FIRST, SECOND, THIRD]).await;
     service.first_result(1, sample(7)).await;
     service.answer(SECOND, 8).await;
-    let leased = service.check_of(THIRD).await;
-    let error = v1::JobError { reason: "DEVICE_FAILED".to_owned(), message: String::new() };
-    let failure = Failure { error, retry: cloakwork_scheduler::Retry::Anywhere };
-    assert!(service.hand_in(THIRD, &leased, Err(failure), None).await.unwrap());
-    service.fixture.settles().await;
+    service.fail(THIRD).await;
     let found = [FIRST, SECOND, THIRD];
     assert!(service.is_quarantined(found[0]).await && service.is_quarantined(found[1]).await);
     assert!(!service.is_quarantined(found[2]).await);
@@ -242,25 +281,89 @@ async fn without_a_third_worker_both_are_quarantined() {
 }
 
 #[tokio::test]
-async fn the_jobs_of_a_quarantined_worker_go_to_others_and_its_results_are_refused() {
+async fn a_check_that_one_worker_fails_is_computed_by_another() {
     let mut service = Service::new(&[FIRST, SECOND, THIRD]).await;
     service.first_result(1, sample(7)).await;
-    service.fixture.submit(2, true).await.unwrap().unwrap();
-    let holder = service.holder(2).await;
-    let leased = service.lease(holder, |leased| leased.meta.id == JobId(2)).await;
-    let checker = if service.holds_check(SECOND).await { SECOND } else { THIRD };
-    let judge = if checker == SECOND { THIRD } else { SECOND };
-    service.answer(checker, 8).await;
-    service.answer(judge, 8).await;
-    assert!(service.is_quarantined(FIRST).await);
-    let outputs = Ok(vec![Content::inline(Bytes::from_static(b"output"))]);
-    let answer = service.hand_in(holder, &leased, outputs, None).await;
-    if holder == FIRST {
-        assert_eq!(answer.unwrap_err().reason(), WORKER_QUARANTINED);
-        assert_ne!(service.holder(2).await, FIRST, "another worker has the job");
-    } else {
-        assert!(answer.unwrap());
+    let second = service.checker().await;
+    service.fail(second).await;
+    let third = service.checker().await;
+    assert_ne!(third, second);
+    service.answer(third, 7).await;
+    service.assert_metrics(&["cloakwork_verified_rows_total 2"]);
+    // A mismatch is worth more attempts, and the loss of a worker is no reason to stop.
+    let [fourth, fifth] = [4, 5].map(WorkerId);
+    let mut service = Service::new(&[FIRST, SECOND, THIRD, fourth, fifth]).await;
+    service.first_result(1, sample(7)).await;
+    let second = service.checker().await;
+    service.answer(second, 8).await;
+    let third = service.checker().await;
+    service.fail(third).await;
+    let next = service.checker().await;
+    service.detach(next).await;
+    let last = service.checker().await;
+    service.answer(last, 8).await;
+    assert!(service.is_quarantined(FIRST).await && !service.is_quarantined(second).await);
+    service.assert_metrics(&[
+        "cloakwork_workers_quarantined_total 1",
+        "cloakwork_unverified_rows_total{reason=\"wrong\"} 2",
+    ]);
+}
+
+#[tokio::test]
+async fn a_worker_that_differs_from_a_quarantined_one_is_not_suspected() {
+    let mut service = Service::new(&[FIRST]).await;
+    for number in [1, 2] {
+        service.fixture.submit(number, true).await.unwrap().unwrap();
+        service.lease(FIRST, |leased| leased.meta.id == JobId(number.into())).await;
     }
+    for worker in [SECOND, THIRD] {
+        service.attach(worker, CLASS).await;
+    }
+    // Two results of the first worker are checked at the same time.
+    for (number, rows) in [(1, vec![0, 1]), (2, vec![0, 1, 2])] {
+        let leased = service.lease(FIRST, |leased| leased.meta.id == JobId(number)).await;
+        let outputs = Ok(vec![Content::inline(Bytes::from_static(b"output"))]);
+        let sample = Some(Sample { rows, ..sample(7) });
+        assert!(service.hand_in(FIRST, &leased, outputs, sample).await.unwrap());
+    }
+    let (holder, open) = service.check_of_rows(3).await;
+    for _ in 0..2 {
+        let (worker, leased) = service.check_of_rows(2).await;
+        assert!(service.hand_in_rows(worker, &leased, 8).await);
+    }
+    assert!(service.is_quarantined(FIRST).await);
+    // No third worker is left for the second result, and none is needed.
+    service.detach(if holder == SECOND { THIRD } else { SECOND }).await;
+    assert!(service.hand_in_rows(holder, &open, 8).await);
+    service.fixture.settles().await;
+    assert!(!service.is_quarantined(holder).await);
+    service.assert_metrics(&[
+        "cloakwork_workers_quarantined_total 1",
+        "cloakwork_verify_mismatches_total 2",
+        "cloakwork_unverified_rows_total{reason=\"wrong\"} 5",
+    ]);
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_quarantined_worker_go_to_others_and_its_results_are_refused() {
+    let mut service = Service::new(&[FIRST]).await;
+    service.fixture.submit(2, true).await.unwrap().unwrap();
+    let leased = service.lease(FIRST, |leased| leased.meta.id == JobId(2)).await;
+    service.fixture.submit(1, true).await.unwrap().unwrap();
+    let checked = service.lease(FIRST, |leased| leased.meta.id == JobId(1)).await;
+    for worker in [SECOND, THIRD] {
+        service.attach(worker, CLASS).await;
+    }
+    let outputs = || Ok(vec![Content::inline(Bytes::from_static(b"output"))]);
+    assert!(service.hand_in(FIRST, &checked, outputs(), Some(sample(7))).await.unwrap());
+    for _ in 0..2 {
+        let (worker, _) = service.check_of_rows(2).await;
+        service.answer(worker, 8).await;
+    }
+    assert!(service.is_quarantined(FIRST).await);
+    let answer = service.hand_in(FIRST, &leased, outputs(), None).await;
+    assert_eq!(answer.unwrap_err().reason(), WORKER_QUARANTINED);
+    assert_ne!(service.holder(2).await, FIRST, "another worker has the job");
 }
 
 #[tokio::test]
@@ -268,8 +371,11 @@ async fn rows_that_cannot_be_checked_are_counted_by_reason() {
     let mut service = Service::new(&[FIRST]).await;
     service.first_result(1, sample(7)).await;
     service.attach(SECOND, "another class").await;
-    let verifiable = |service: &Service| service.fixture.dispatcher.pools().iter().any(|pool| pool.verifiable);
-    assert!(!verifiable(&service));
+    // The view of the pools is made once a second.
+    service.fixture.time.advance(Duration::from_secs(2));
+    service.fixture.settles().await;
+    let pools = service.fixture.dispatcher.pools();
+    assert!(!pools.is_empty() && pools.iter().all(|pool| !pool.verifiable));
     service.first_result(2, sample(7)).await;
     let without = Sample { digests: None, ..sample(7) };
     service.first_result(3, without).await;
@@ -281,13 +387,14 @@ async fn rows_that_cannot_be_checked_are_counted_by_reason() {
 }
 
 #[tokio::test]
-async fn a_check_whose_worker_leaves_or_whose_time_is_over_is_given_up() {
+async fn a_check_whose_worker_leaves_goes_to_another() {
     let mut service = Service::new(&[FIRST, SECOND]).await;
     service.first_result(1, sample(7)).await;
     service.check_of(SECOND).await;
     service.detach(SECOND).await;
-    service.fixture.settles().await;
-    service.assert_metrics(&["cloakwork_unverified_rows_total{reason=\"lost\"} 2"]);
+    service.attach(THIRD, CLASS).await;
+    service.answer(THIRD, 7).await;
+    service.assert_metrics(&["cloakwork_verified_rows_total 2"]);
     assert!(!service.is_quarantined(FIRST).await);
 }
 
@@ -312,8 +419,8 @@ async fn no_check_outlives_its_scheduler_and_every_quarantine_does() {
         assert!(begun.elapsed() < STEP_TIMEOUT, "the check is withdrawn");
         sleep(Duration::from_millis(10)).await;
     }
-    let outdated = Sample { rows: Vec::new(), digests: Some(vec![[8; 32]]) };
-    assert!(!service.hand_in(second, &leased, Ok(Vec::new()), Some(outdated)).await.unwrap(), "a lost lease");
+    assert!(!service.hand_in_rows(second, &leased, 8).await, "a lost lease");
+    service.assert_metrics(&["cloakwork_unverified_rows_total{reason=\"lost\"} 2"]);
     assert!(service.is_quarantined(FIRST).await && !service.is_quarantined(second).await);
     for number in 4..=6 {
         service.fixture.submit(number, true).await.unwrap().unwrap();

@@ -108,7 +108,7 @@ fn a_lease_permits_reads_of_the_stored_inputs_and_key_parts_of_its_job_alone() {
     let inline = Content::inline(Bytes::from_static(b"inline"));
     let now = std::time::Instant::now();
     let (meta, work, calls) = (new_job(TENANT, 1).meta, Arc::new(work([stored, inline.clone()])), Arc::default());
-    let leased = Leased { meta, epoch: 1, work, since: now, deadline: now, calls, check: None, is_reproducible: false };
+    let leased = Leased { meta, epoch: 1, work, since: now, deadline: now, calls, check: None, class: "".into() };
     for number in 1..=4 {
         assert!(leased.needs(&digest(number)), "blob {number}");
     }

@@ -73,3 +73,33 @@ fn a_damaged_key_is_not_replaced() {
     fs::write(data.path().join(DIRECTORY).join("retired"), "ed25519:00\n").unwrap();
     assert!(matches!(files(data.path()).anchor(), Err(InstallationError::Damaged { .. })));
 }
+
+#[test]
+fn a_key_that_no_anchor_has_room_for_is_refused_and_changes_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let files = files(data.path());
+    for _ in 1..ANCHOR_KEYS_MAX {
+        files.rotate().unwrap();
+    }
+    let (anchor, key) = (files.anchor().unwrap(), public(&files));
+    assert_eq!(anchor.keys().len(), ANCHOR_KEYS_MAX);
+    for refused in [files.prepare(), files.rotate()] {
+        assert!(matches!(refused, Err(InstallationError::Full)), "{refused:?}");
+    }
+    assert_eq!((files.anchor().unwrap(), public(&files)), (anchor.clone(), key));
+    files.forget(anchor.keys()[1]).unwrap().unwrap();
+    assert_eq!(files.rotate().unwrap().keys().len(), ANCHOR_KEYS_MAX);
+}
+
+#[test]
+fn a_prepared_key_can_be_given_up() {
+    let data = tempfile::tempdir().unwrap();
+    let files = files(data.path());
+    let current = public(&files);
+    let prepared = files.prepare().unwrap().keys()[1];
+    assert_eq!(files.forget(prepared).unwrap().unwrap().keys(), [current]);
+    assert_eq!(files.forget(prepared).unwrap(), None);
+    assert!(!files.rotate().unwrap().has(&prepared), "another key is made");
+    assert_ne!(public(&files), prepared);
+    assert_eq!(files.forget(public(&files)).unwrap(), None, "the current key stays");
+}

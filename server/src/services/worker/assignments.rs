@@ -20,7 +20,7 @@ use crate::dispatch::{Leases, Wish};
 pub(super) struct Assignments {
     /// Leases that the worker has listed on this stream.
     shown: watch::Receiver<HashSet<(JobId, u64)>>,
-    /// Certificates of the worker's key, each of which is sent once.
+    /// Certificates of the worker's key. Each certificate is sent once.
     certificates: watch::Receiver<Bytes>,
     sent: HashSet<(JobId, u64)>,
     interval: Duration,
@@ -51,8 +51,11 @@ impl Assignments {
             loop {
                 tokio::select! {
                     changed = wishes.changed() => changed.ok()?,
-                    // Repeats the wish, because each message holds a whole wish.
-                    Ok(()) = this.certificates.changed() => this.certificates.mark_changed(),
+                    // Repeats the wish, because each message holds a whole wish. The first wish is
+                    // not there yet when a worker attaches, and takes the certificate with it.
+                    Ok(()) = this.certificates.changed(), if wishes.borrow().is_some() => {
+                        this.certificates.mark_changed();
+                    }
                     // Repeats the wish, in order to report that the server is draining.
                     () = this.draining.cancelled(), if !this.told_draining => this.told_draining = true,
                 }

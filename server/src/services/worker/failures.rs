@@ -17,7 +17,11 @@ use tonic_types::StatusExt as _;
 use crate::{
     digest,
     dispatch::{Failure, Leased},
-    error::{ApiError, BLOB_UNAVAILABLE, DEVICE_FAILED, INTERNAL, QUOTA_EXCEEDED, Reason, WORKER_OUT_OF_MEMORY},
+    error::{
+        ATTESTATION_EXPIRED, ATTESTATION_INVALID, ATTESTATION_MISMATCH, ATTESTATION_OTHER_INSTALLATION, ApiError,
+        BLOB_UNAVAILABLE, CERTIFICATE_UNAVAILABLE, DEVICE_FAILED, INTERNAL, QUOTA_EXCEEDED, Reason,
+        WORKER_OUT_OF_MEMORY,
+    },
     metrics::Telemetry,
 };
 
@@ -49,6 +53,16 @@ enum Found {
     Damaged,
     Unreadable,
 }
+
+/// Reasons of failures that another worker probably does not have.
+const OF_THIS_WORKER: [Reason; 6] = [
+    ATTESTATION_EXPIRED,
+    ATTESTATION_INVALID,
+    ATTESTATION_MISMATCH,
+    ATTESTATION_OTHER_INSTALLATION,
+    CERTIFICATE_UNAVAILABLE,
+    WORKER_OUT_OF_MEMORY,
+];
 
 impl Claim {
     /// Reads the failure from a request. Keeps none of the request's bytes.
@@ -99,8 +113,8 @@ impl Failures {
         }
         let retry = match claim.is_retryable {
             false => Retry::Never,
-            // Another worker may have more memory.
-            true if claim.reason.code == WORKER_OUT_OF_MEMORY.code => Retry::Elsewhere,
+            // The worker may have too little memory for the job, or a clock that is wrong.
+            true if OF_THIS_WORKER.iter().any(|reason| reason.code == claim.reason.code) => Retry::Elsewhere,
             true => Retry::Anywhere,
         };
         let error = v1::JobError { reason: claim.reason.code.to_owned(), message: claim.message };

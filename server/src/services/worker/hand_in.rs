@@ -47,20 +47,36 @@ enum Announcement {
     Failure(Claim),
 }
 
+impl Announcement {
+    /// Fails for reproducible outputs of blocks without the form in which they were computed. A
+    /// worker that could leave it out could choose which of its results are checked.
+    fn check_lowering(&self, lowering: v1::Lowering, leased: &Leased) -> Result<(), ApiError> {
+        let needs_one = matches!(self, Self::Outputs { .. }) && leased.meta.set.tfhe().is_some();
+        match needs_one && !leased.class.is_empty() && lowering == v1::Lowering::Unspecified {
+            false => Ok(()),
+            true => Err(INVALID_ARGUMENT
+                .error("a worker that states a result class must state the lowering of its results")
+                .field("lowering", "work or depth")),
+        }
+    }
+}
+
 /// An outcome that the server has received and checked.
 struct Checked {
     result: Result<Vec<Content>, Failure>,
     /// Counts the bytes in `result`.
     memory: Option<Share<WorkerId>>,
-    /// The rows that are checked.
+    /// The rows that are computed a second time.
     sample: Option<Sample>,
+    /// For a check, a digest of its rows for each output.
+    check: Option<Vec<[u8; 32]>>,
     /// The worker's attestation of the outputs. `None` for a failure, and for a check.
     attestation: Option<v1::Attestation>,
 }
 
 impl Checked {
     fn failed(failure: Failure) -> Self {
-        Self { result: Err(failure), memory: None, sample: None, attestation: None }
+        Self { result: Err(failure), memory: None, sample: None, check: None, attestation: None }
     }
 }
 
@@ -96,6 +112,7 @@ impl Workers {
         };
         let Header { lease, latency, lowering, outcome } = Header::read(header)?;
         let leased = lease.leased(&self.dispatcher).await?;
+        outcome.check_lowering(lowering, &leased)?;
         let replaced = leased.calls.begin_hand_in();
         let checked = async {
             let mut turn = self.turn(lease, &leased).await?;
@@ -112,7 +129,7 @@ impl Workers {
             self.outputs.release(&leased).await?;
         }
         // The turn ends after the decision. A newer call then learns whether the lease still lasts.
-        let (_turn, Checked { result, memory, sample, attestation }) = checked?;
+        let (_turn, Checked { result, memory, sample, check, attestation }) = checked?;
         let outcome = Outcome {
             worker: lease.worker,
             job: leased.meta.id,
@@ -120,6 +137,7 @@ impl Workers {
             result,
             memory,
             sample,
+            check,
             lowering,
             latency,
             attestation,
@@ -157,15 +175,21 @@ impl Workers {
         match outcome {
             Announcement::Outputs { digests, attestation } if leased.check.is_some() => {
                 self.installation.check(&attestation, lease.worker, leased, &digests)?;
-                let sample = self.outputs.receive_check(leased, &digests, turn, parts, arrived).await?;
-                Ok(Checked { result: Ok(Vec::new()), memory: None, sample: Some(sample), attestation: None })
+                let check = self.outputs.receive_check(leased, &digests, turn, parts, arrived).await?;
+                Ok(Checked {
+                    result: Ok(Vec::new()),
+                    memory: None,
+                    sample: None,
+                    check: Some(check),
+                    attestation: None,
+                })
             }
             Announcement::Outputs { digests, attestation } => {
                 self.installation.check(&attestation, lease.worker, leased, &digests)?;
                 match self.outputs.receive(lease.worker, leased, &digests, turn, parts, arrived).await {
                     Ok(Received { contents, memory, sample }) => {
                         let attestation = Some(attestation_of(attestation, leased));
-                        Ok(Checked { result: Ok(contents), memory: Some(memory), sample, attestation })
+                        Ok(Checked { result: Ok(contents), memory: Some(memory), sample, check: None, attestation })
                     }
                     // The quota would refuse every retry as well, and the job would delay other
                     // jobs meanwhile.

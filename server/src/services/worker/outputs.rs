@@ -25,7 +25,7 @@ use super::{
 use crate::{
     database,
     dispatch::{Announced, Leased, Sample},
-    error::{ApiError, DIGEST_MISMATCH, INVALID_ARGUMENT, OVERLOADED},
+    error::{ApiError, DIGEST_MISMATCH, INTERNAL, INVALID_ARGUMENT, OVERLOADED},
     jobs::{Content, JobMeta, id},
     limits::Limits,
     programs::{Compiled, Compiler, Family},
@@ -95,20 +95,9 @@ impl Outputs {
         parts: &mut Streaming<CommitResultRequest>,
         arrived: Arrived,
     ) -> Result<Received, Status> {
-        let program = self.compiler.of_job(&leased.meta.tenant, &leased.work.program).await?;
-        let expected = expected(&program);
-        if digests.len() != expected.len() {
-            let message = format!("{} outputs: the program has {}", digests.len(), expected.len());
-            return Err(INVALID_ARGUMENT.error(message).into());
-        }
-        for (digest, expected) in digests.iter().zip(&expected) {
-            expected.check_size(leased, digest.size_bytes)?;
-        }
-        if !announced.is_first(digests) {
-            return Err(INVALID_ARGUMENT.error("the worker has announced other outputs under this lease").into());
-        }
+        let expected = self.expected(leased, digests, announced).await?;
         // Drawn now, because the worker has announced its outputs, and cannot change them any more.
-        let rows = sample::draw(leased.meta.rows, self.verify_percent)?;
+        let rows = announced.rows(|| sample::draw(leased.meta.rows, self.verify_percent))?;
         let mut hashes = Vec::new();
         let memory = self.memory.0.take(&worker, inline_bytes(digests, self.limits.inline_bytes)).await;
         let size_bytes = digests.iter().map(|digest| digest.size_bytes).fold(0, u64::saturating_add);
@@ -121,9 +110,9 @@ impl Outputs {
         for (digest, expected) in digests.iter().zip(&expected) {
             let small = digest.size_bytes <= inline_left
                 && self.quota.take_if_any(&leased.meta.tenant, digest.size_bytes).await?;
-            let mut hasher = match rows.is_empty() || !leased.is_reproducible {
+            let mut hasher = match rows.is_empty() || leased.class.is_empty() {
                 true => None,
-                false => Some(RowHasher::new(expected.sections(leased).unwrap_or_default(), &rows)),
+                false => Some(RowHasher::new(expected.sections(leased)?, &rows)),
             };
             let bytes = if small {
                 inline_left -= digest.size_bytes;
@@ -142,15 +131,38 @@ impl Outputs {
         match data.next().await? {
             Some(_) => Err(INVALID_ARGUMENT.error("bytes follow the last output").into()),
             None => {
-                let digests = leased.is_reproducible.then_some(hashes);
-                let sample = (!rows.is_empty()).then_some(Sample { rows, digests });
+                let digests = (!leased.class.is_empty()).then_some(hashes);
+                let sample = (!rows.is_empty()).then(|| Sample { rows: rows.to_vec(), digests });
                 Ok(Received { contents, memory, sample })
             }
         }
     }
 
-    /// Receives the outputs of a check. Nothing of them is kept apart from the digests of their
-    /// rows.
+    /// The outputs that the job has. Fails if the worker announces other numbers or sizes of
+    /// outputs, or others than before under this lease.
+    async fn expected(
+        &self,
+        leased: &Leased,
+        digests: &[Digest],
+        announced: &mut Announced,
+    ) -> Result<Vec<Expected>, ApiError> {
+        let program = self.compiler.of_job(&leased.meta.tenant, &leased.work.program).await?;
+        let expected = expected(&program);
+        if digests.len() != expected.len() {
+            let message = format!("{} outputs: the program has {}", digests.len(), expected.len());
+            return Err(INVALID_ARGUMENT.error(message));
+        }
+        for (digest, expected) in digests.iter().zip(&expected) {
+            expected.check_size(leased, digest.size_bytes)?;
+        }
+        match announced.is_first(digests) {
+            true => Ok(expected),
+            false => Err(INVALID_ARGUMENT.error("the worker has announced other outputs under this lease")),
+        }
+    }
+
+    /// Receives the outputs of a check. Returns a digest of the rows of each output, and keeps
+    /// nothing else of them.
     pub(super) async fn receive_check(
         &self,
         leased: &Leased,
@@ -158,26 +170,15 @@ impl Outputs {
         announced: &mut Announced,
         parts: &mut Streaming<CommitResultRequest>,
         arrived: Arrived,
-    ) -> Result<Sample, Status> {
-        let program = self.compiler.of_job(&leased.meta.tenant, &leased.work.program).await?;
-        let expected = expected(&program);
-        if digests.len() != expected.len() {
-            let message = format!("{} outputs: the program has {}", digests.len(), expected.len());
-            return Err(INVALID_ARGUMENT.error(message).into());
-        }
-        for (digest, expected) in digests.iter().zip(&expected) {
-            expected.check_size(leased, digest.size_bytes)?;
-        }
-        if !announced.is_first(digests) {
-            return Err(INVALID_ARGUMENT.error("the worker has announced other outputs under this lease").into());
-        }
+    ) -> Result<Vec<[u8; 32]>, Status> {
+        let expected = self.expected(leased, digests, announced).await?;
         let size_bytes = digests.iter().map(|digest| digest.size_bytes).fold(0, u64::saturating_add);
         let idle = Duration::from_millis(self.limits.request_idle_ms);
         let mut data = Incoming::new(parts, arrived, idle, size_bytes);
         let rows: Vec<u64> = (0..leased.output_rows()).collect();
         let mut hashes = Vec::with_capacity(digests.len());
         for (digest, expected) in digests.iter().zip(&expected) {
-            let mut hasher = RowHasher::new(expected.sections(leased).unwrap_or_default(), &rows);
+            let mut hasher = RowHasher::new(expected.sections(leased)?, &rows);
             let mut left = digest.size_bytes;
             while left > 0 {
                 let bytes = data.take(left).await?;
@@ -188,7 +189,7 @@ impl Outputs {
         }
         match data.next().await? {
             Some(_) => Err(INVALID_ARGUMENT.error("bytes follow the last output").into()),
-            None => Ok(Sample { rows: Vec::new(), digests: Some(hashes) }),
+            None => Ok(hashes),
         }
     }
 
@@ -385,9 +386,14 @@ impl Expected {
         }
     }
 
-    /// Where the rows are in the output: the bookkeeping entries of its ciphertexts, then their
-    /// words. A vector is one row.
-    fn sections(&self, leased: &Leased) -> Option<Vec<Section>> {
+    /// Where the rows are in the output. Fails for an output of unknown layout, of which nothing
+    /// would be compared.
+    fn sections(&self, leased: &Leased) -> Result<Vec<Section>, ApiError> {
+        self.known_sections(leased).ok_or_else(|| INTERNAL.error("the rows of an output have no known place"))
+    }
+
+    /// The bookkeeping entries of the ciphertexts, then their words. A vector is one row.
+    fn known_sections(&self, leased: &Leased) -> Option<Vec<Section>> {
         let (payload, header) = (self.payload_bytes(leased)?, HEADER_BYTES as u64);
         match self {
             Self::Blocks { of_row } => {

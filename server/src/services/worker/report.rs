@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use bytes::Bytes;
-use cloakwork_attestation::PublicKey;
+use cloakwork_attestation::{Certificate, PublicKey};
 use cloakwork_params::{AnySet, KeyId, table};
 use cloakwork_proto::{
     is_deceptive, printable, printable_at_most,
@@ -93,14 +93,30 @@ pub(super) fn record(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
 }
 
 /// The public key that a worker signs its results with. Workers of earlier versions have none, and
-/// their results would be refused.
+/// their results would be refused. Fails unless the worker has proved that the key, and so the
+/// worker's ID, is its own.
 pub(super) fn attestation_key(message: &AttachRequest) -> Result<PublicKey, ApiError> {
-    message.attestation_key.as_ref().try_into().map(PublicKey).map_err(|_| {
+    let key = message.attestation_key.as_ref().try_into().map(PublicKey).map_err(|_| {
         let got = message.attestation_key.len();
         FIELD_MISSING
             .error(format!("an attestation key of {got} bytes: expected 32; use a worker of the server's version"))
             .field("attestation_key", "32 bytes")
-    })
+    })?;
+    if message.worker_id != key.worker_id()[..] {
+        let error = INVALID_ARGUMENT.error("the worker's id is not that of its attestation key");
+        return Err(error.field("worker_id", "the id of the attestation key"));
+    }
+    match key.is_proved_by(&message.possession) {
+        true => Ok(key),
+        false => Err(INVALID_ARGUMENT
+            .error("the worker has not proved that it has the secret part of its attestation key")
+            .field("possession", "a signature by the attestation key")),
+    }
+}
+
+/// The worker's latest certificate. Bytes that are no certificate count as none.
+pub(super) fn latest_certificate(message: &AttachRequest) -> Option<Certificate> {
+    Certificate::decode(&message.certificate).ok()
 }
 
 /// The ID of a worker, from a request.

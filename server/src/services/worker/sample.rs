@@ -10,9 +10,13 @@ use cloakwork_keystore::Digest;
 
 use crate::error::{ApiError, DIGEST_MISMATCH, INTERNAL};
 
-/// Maximum number of rows of one result that are computed a second time. Of longer jobs, a smaller
-/// share is drawn.
+/// Maximum number of rows of one result that are computed a second time. If more rows than this
+/// would be expected, a smaller share is drawn.
 const CHECK_ROWS_MAX: u64 = 1 << 17;
+
+/// Number of expected rows up to which the share is the percentage. The number is ten standard
+/// deviations below the maximum, so that the maximum cuts nothing off.
+const EXPECTED_ROWS_MAX: u64 = CHECK_ROWS_MAX - 10 * 362;
 
 /// A part of an output that holds the same number of bytes of each row, row after row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,31 +40,45 @@ pub(super) struct RowHasher<'r> {
 
 /// Draws each row with a probability of `percent` in a hundred, independently of the others.
 pub(super) fn draw(rows: u64, percent: u64) -> Result<Vec<u64>, ApiError> {
-    let share = (percent as f64 / 100.0).min(CHECK_ROWS_MAX as f64 / 2.0 / rows.max(1) as f64);
     if percent >= 100 && rows <= CHECK_ROWS_MAX {
         return Ok((0..rows).collect());
     }
+    let share = (percent as f64 / 100.0).min(EXPECTED_ROWS_MAX as f64 / rows.max(1) as f64);
     if share <= 0.0 {
         return Ok(Vec::new());
     }
-    let mut drawn = Vec::new();
-    let mut next = gap(share)?;
+    let (mut drawn, mut uniform) = (Vec::new(), Uniform::default());
+    // Number of rows up to the next one that is drawn. One random number decides on many rows that
+    // are not drawn. The conversion of a large number saturates.
+    let mut gap = || Ok::<_, ApiError>((uniform.next()?.ln() / (-share).ln_1p()) as u64);
+    let mut next = gap()?;
     while next < rows && (drawn.len() as u64) < CHECK_ROWS_MAX {
         drawn.push(next);
-        next = next.saturating_add(1).saturating_add(gap(share)?);
+        next = next.saturating_add(1).saturating_add(gap()?);
     }
     Ok(drawn)
 }
 
-/// Number of rows up to the next one that is drawn. One random number decides on many rows that are
-/// not drawn.
-fn gap(share: f64) -> Result<u64, ApiError> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| INTERNAL.error(format!("no randomness: {error}")))?;
-    // Uniform in (0, 1], in steps of 2^-53.
-    let uniform = ((u64::from_le_bytes(bytes) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    // The conversion of a large number saturates.
-    Ok((uniform.ln() / (-share).ln_1p()) as u64)
+/// Random numbers from the operating system, which is asked for many at a time.
+#[derive(Default)]
+struct Uniform {
+    words: Vec<[u8; 8]>,
+    asked: usize,
+}
+
+impl Uniform {
+    /// A number in (0, 1], in steps of 2^-53.
+    fn next(&mut self) -> Result<f64, ApiError> {
+        if self.words.is_empty() {
+            // Most jobs need one or two numbers.
+            self.asked = (8 * self.asked).clamp(2, 512);
+            self.words = vec![[0; 8]; self.asked];
+            getrandom::fill(self.words.as_flattened_mut())
+                .map_err(|error| INTERNAL.error(format!("no randomness: {error}")))?;
+        }
+        let word = u64::from_le_bytes(self.words.pop().unwrap_or_default());
+        Ok(((word >> 11) + 1) as f64 / (1_u64 << 53) as f64)
+    }
 }
 
 impl<'r> RowHasher<'r> {
@@ -141,8 +159,13 @@ mod tests {
     #[test]
     fn few_rows_of_a_huge_job_are_drawn() {
         let drawn = draw(1 << 30, 100).unwrap();
-        assert!((60_000..70_000).contains(&drawn.len()), "{}", drawn.len());
+        let expected = EXPECTED_ROWS_MAX as usize;
+        assert!((expected - 3620..=CHECK_ROWS_MAX as usize).contains(&drawn.len()), "{}", drawn.len());
         assert!(drawn.last().is_some_and(|last| *last > 1 << 29), "over the whole job");
+        // The largest job of which the percentage itself is drawn.
+        let rows = EXPECTED_ROWS_MAX * 100 / 99;
+        let drawn = draw(rows, 99).unwrap().len() as u64;
+        assert!(drawn.abs_diff(EXPECTED_ROWS_MAX) < 400, "{drawn} of {rows}");
     }
 
     /// An output with an entry of two bytes for each row, and then three bytes for each row.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use cloakwork_attestation::Statement;
+use cloakwork_attestation::{Statement, WorkerKey};
 use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, KeyState, Reservation, TenantId};
 use cloakwork_params::AnySet;
@@ -493,11 +493,13 @@ async fn a_result_that_no_certified_worker_has_signed_for_its_job_is_refused_and
 #[tokio::test]
 async fn a_worker_gets_a_certificate_before_its_first_job_and_none_without_a_key() {
     let fixture = Fixture::new(Limits::default()).await;
+    let id = worker_key().public().worker_id();
     let report = |key: Bytes| AttachRequest {
-        worker_id: Bytes::from_static(&[3; 16]),
+        worker_id: Bytes::copy_from_slice(&id),
         name: "w".to_owned(),
         pool: "cpu".to_owned(),
         attestation_key: key,
+        possession: Bytes::copy_from_slice(&worker_key().proof_of_possession()),
         ..AttachRequest::default()
     };
     let mut client = fixture.client();
@@ -507,11 +509,24 @@ async fn a_worker_gets_a_certificate_before_its_first_job_and_none_without_a_key
         assert_eq!(reason(&status), "FIELD_MISSING", "{status}");
     }
     let key = worker_key().public();
-    let reports = tokio_stream::iter([report(Bytes::copy_from_slice(&key.0))]).chain(tokio_stream::pending());
+    let good = report(Bytes::copy_from_slice(&key.0));
+    // No worker attaches with the id or the key of another.
+    let other = WorkerKey::from_seed(&[9; 32]);
+    let foreign_id = AttachRequest { worker_id: Bytes::from_static(&[3; 16]), ..good.clone() };
+    let foreign_key =
+        AttachRequest { possession: Bytes::copy_from_slice(&other.proof_of_possession()), ..good.clone() };
+    let unproved = AttachRequest { possession: Bytes::new(), ..good.clone() };
+    for (wrong, field) in [(foreign_id, "worker_id"), (foreign_key, "possession"), (unproved, "possession")] {
+        let status = client.attach(tokio_stream::iter([wrong]).chain(tokio_stream::pending())).await.expect_err(field);
+        assert_eq!(reason(&status), "INVALID_ARGUMENT", "{status}");
+        let fields = status.get_details_bad_request().expect("a field").field_violations;
+        assert_eq!(fields[0].field, field);
+    }
+    let reports = tokio_stream::iter([good]).chain(tokio_stream::pending());
     let mut answers = client.attach(reports).await.unwrap().into_inner();
     let first = timeout(STEP_TIMEOUT, answers.next()).await.expect("in time").expect("an answer").unwrap();
     let certificate = cloakwork_attestation::Certificate::decode(&first.certificate).unwrap();
-    assert_eq!((certificate.claim().key, certificate.claim().worker), (key, [3; 16]));
+    assert_eq!((certificate.claim().key, certificate.claim().worker), (key, id));
     // Later messages leave the certificate out.
     fixture.workers.draining.cancel();
     let second = timeout(STEP_TIMEOUT, answers.next()).await.expect("in time").expect("an answer").unwrap();

@@ -8,10 +8,10 @@ use cloakwork_proto::v1;
 use super::{DigestedOutput, Held, invalid, key_id};
 use crate::failure::JobFailure;
 
-/// The part of a subject that is known before the job is computed.
-pub(super) struct Begun(Subject);
+/// A subject without the digests of inputs and outputs, as it is known before the job is computed.
+pub(super) struct Unfinished(Subject);
 
-impl Begun {
+impl Unfinished {
     /// The subject of a job. The digest of its program is computed here, so that the statement
     /// names the program that ran.
     pub(super) fn of(held: &Held, set: AnySet, content: &v1::JobContent) -> Result<Self, JobFailure> {
