@@ -51,7 +51,7 @@ impl Client {
         self.known_list(name, digest, shape).await
     }
 
-    /// A list on the server, of which the client knows the digest.
+    /// A list on the server whose digest the client knows.
     pub(crate) async fn known_list(&self, name: &str, digest: Digest, shape: Shape) -> Result<Encrypted> {
         let message = JobOutput { name: name.to_owned(), digest: Some(digest.message()), ..Default::default() };
         self.output(&Output { message, shape }).await

@@ -15,7 +15,7 @@ use crate::{
     ClientError, ConnectOptions, Result, RetryPolicy, Trust,
     connect::{Authorization, MESSAGE_BYTES_MAX, Token},
     names,
-    origin::Origin,
+    origin::Verification,
     retry::retry,
 };
 
@@ -27,7 +27,7 @@ pub struct Client {
     call_timeout: Duration,
     /// Tenant name from the server, with which resource names begin. Requested once.
     tenant: Arc<OnceCell<String>>,
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) verification: Arc<Verification>,
 }
 
 pub(crate) type Service = InterceptedService<Channel, Authorization>;
@@ -45,8 +45,8 @@ impl Client {
     pub fn lazy(options: &ConnectOptions) -> Result<Self> {
         let (channel, is_loopback) = options.channel()?;
         let client = Self::from_channel(channel, options.token.clone(), options.retry, Trust::Unverified);
-        let origin = Origin::new(options.trust.clone(), &options.url, is_loopback);
-        Ok(Self { call_timeout: options.call_timeout, origin, ..client })
+        let verification = Verification::new(options.trust.clone(), &options.url, is_loopback);
+        Ok(Self { call_timeout: options.call_timeout, verification, ..client })
     }
 
     /// Uses a channel that the caller has made. [`crate::sized`] gives it windows that suit long
@@ -58,7 +58,7 @@ impl Client {
             policy,
             call_timeout: Duration::from_secs(30),
             tenant: Arc::default(),
-            origin: Origin::new(trust, "the server", false),
+            verification: Verification::new(trust, "the server", false),
         }
     }
 

@@ -84,12 +84,9 @@ impl Client {
     /// If the connection breaks, the job continues, and the client finds it again by its request
     /// id. A result of another origin than [`Trust`](crate::Trust) names is an error.
     pub async fn run(&self, request: &JobRequest) -> Result<Finished> {
-        let asked = match self.check_can_verify().await? {
-            // An input may be gone when the job has ended. A failure to find its digest counts only
-            // if the job succeeds, because the server explains a wrong input better.
-            true => Some(self.asked(request).await),
-            false => None,
-        };
+        self.check_can_verify().await?;
+        // Before the job, because an input may be gone when the job has ended.
+        let asked = self.asked_if_verified(request).await?;
         let spec = self.spec(request).await?;
         let started = Instant::now();
         let message = RunJobRequest { request_id: request.request_id.clone(), spec: Some(spec.clone()) };
@@ -112,18 +109,24 @@ impl Client {
             None => self.submit_spec(&request.request_id, spec).await?,
         };
         let job = if has_ended(&job) { job } else { self.wait(&job.name).await? };
-        self.ended(job, started.elapsed(), request, async || asked.transpose()).await
+        self.ended(job, started.elapsed(), request, asked).await
     }
 
     /// The results of a request's job that has succeeded, for callers that have not waited in
     /// [`Self::run`]. `wall` is the time since the request. A job that has failed or was cancelled
     /// is an error, and so is a result of another origin.
     pub async fn finish(&self, job: Job, wall: Duration, request: &JobRequest) -> Result<Finished> {
-        let asked = async || match self.verifier().await? {
-            Some(_) => self.asked(request).await.map(Some),
-            None => Ok(None),
-        };
+        let asked = self.asked_if_verified(request).await?;
         self.ended(job, wall, request, asked).await
+    }
+
+    /// The facts of a request, unless the client takes all results. The inner failure counts only
+    /// if the job succeeds, because the server explains a wrong input better.
+    async fn asked_if_verified(&self, request: &JobRequest) -> Result<Option<Result<Asked>>> {
+        match self.verifier().await? {
+            Some(_) => Ok(Some(self.asked(request).await)),
+            None => Ok(None),
+        }
     }
 
     async fn ended(
@@ -131,14 +134,14 @@ impl Client {
         mut job: Job,
         wall: Duration,
         request: &JobRequest,
-        asked: impl AsyncFnOnce() -> Result<Option<Asked>>,
+        asked: Option<Result<Asked>>,
     ) -> Result<Finished> {
         if let Some(record) = &mut job.latency {
             add_transit(record, wall);
         }
         if job.state() == JobState::Succeeded {
-            if let Some(asked) = asked().await? {
-                self.verify(&job, Some(&asked)).await?;
+            if let Some(asked) = asked {
+                self.verify(&job, Some(&asked?)).await?;
             }
             return Ok(Finished { job, wall, output_shapes: request.output_shapes() });
         }
@@ -185,7 +188,7 @@ impl Client {
     pub async fn job(&self, name: &str) -> Result<Job> {
         let request = GetJobRequest { name: name.into() };
         let send = |client: Self, request| async move { client.jobs_stub().get_job(request).await };
-        names::job(self.call(request, send).await?.job)
+        names::job_of_name(self.call(request, send).await?.job, name)
     }
 
     /// The tenant's jobs in the given states (all states if empty), newest first. Further pages are
@@ -208,7 +211,7 @@ impl Client {
     pub async fn cancel(&self, name: &str) -> Result<Job> {
         let request = CancelJobRequest { name: name.into() };
         let send = |client: Self, request| async move { client.jobs_stub().cancel_job(request).await };
-        names::job(self.call(request, send).await?.job)
+        names::job_of_name(self.call(request, send).await?.job, name)
     }
 
     async fn submit_spec(&self, request_id: &str, spec: JobSpec) -> Result<Job> {

@@ -42,6 +42,16 @@ pub(crate) fn job(job: Option<Job>) -> Result<Job> {
     Ok(job)
 }
 
+/// Requires the job of this name. A server that returned another job could pass its result off as
+/// that of the requested one.
+pub(crate) fn job_of_name(found: Option<Job>, name: &str) -> Result<Job> {
+    let found = job(found)?;
+    match found.name == name {
+        true => Ok(found),
+        false => Err(ClientError::malformed(format!("{}, when it was asked for {name}", found.name))),
+    }
+}
+
 /// Requires a key, and checks its name.
 pub(crate) fn key(key: Option<Key>) -> Result<Key> {
     let mut key = required(key, "key")?;

@@ -52,7 +52,7 @@ pub struct Asked {
 
 /// The part of a client that verifies.
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct Verification {
     pub(crate) trust: Trust,
     pub(crate) url: String,
     pub(crate) is_loopback: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Origin {
     parts: Mutex<HashSet<[u8; 32]>>,
 }
 
-impl Origin {
+impl Verification {
     pub(crate) fn new(trust: Trust, url: &str, is_loopback: bool) -> Arc<Self> {
         let (url, clock) = (url.to_owned(), Clock::system());
         Arc::new(Self { trust, url, is_loopback, clock, verifier: OnceCell::new(), parts: Mutex::default() })
@@ -94,16 +94,16 @@ impl Client {
     }
 
     /// Fails if the client could not verify the result of a job.
-    pub(crate) async fn check_can_verify(&self) -> Result<bool> {
+    pub(crate) async fn check_can_verify(&self) -> Result<()> {
         match self.verifier().await? {
-            Some(_) if self.origin.parts().is_empty() => Err(ClientError::NoEvaluationKey),
-            verifier => Ok(verifier.is_some()),
+            Some(_) if self.verification.parts().is_empty() => Err(ClientError::NoEvaluationKey),
+            _ => Ok(()),
         }
     }
 
     /// The verifier of results. Fails if nothing says whose results the client may take.
     pub(crate) async fn verifier(&self) -> Result<Option<&Verifier>> {
-        let Origin { trust, url, is_loopback, verifier, .. } = &*self.origin;
+        let Verification { trust, url, is_loopback, verifier, .. } = &*self.verification;
         let anchor = async || match trust {
             Trust::Anchor(anchor) => Ok(anchor.clone()),
             Trust::FirstUse if *is_loopback => named_anchor(&self.capabilities().await?.installation_keys),
@@ -124,10 +124,13 @@ impl Client {
         };
         let outputs = job.outputs.iter().map(|output| digest_of(output).map(|digest| digest.blake3));
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
-        let now = self.origin.clock.unix_micros();
+        let now = self.verification.clock.unix_micros();
         let verified = verifier.verify(&attestation.signed, now).and_then(|statement| {
             let Statement { subject, signed_at_micros, .. } = statement;
-            let evaluation_key = self.origin.evaluation_key(attestation)?;
+            if subject.request == Subject::NO_REQUEST {
+                return Err(AttestationError::Mismatch { field: "request" });
+            }
+            let evaluation_key = self.verification.evaluation_key(attestation)?;
             let known = Subject { job: id_of(job)?, outputs: digest_of_list(&outputs), evaluation_key, ..subject };
             subject.check(&asked.map_or(known, |asked| asked.complete(known)))?;
             match asked {

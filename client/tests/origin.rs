@@ -262,6 +262,37 @@ async fn a_client_that_could_not_verify_submits_nothing() {
 }
 
 #[tokio::test]
+async fn another_job_of_the_same_client_is_not_taken_for_the_one_that_was_named() {
+    let jobs = Jobs::default();
+    let client = client(&jobs, Trust::Anchor(anchor(&installation()))).await;
+    let statement = honest(&client, &request()).await;
+    let good = succeeded(attestation(statement.sign(&worker(), &Certificate::sign(&installation(), claim()))));
+    jobs.script().answer = Some(good.clone());
+    assert!(client.list_digest(&format!("{NAME}/outputs/0"), None).await.is_ok());
+    // The server answers with an older job, and all of its statement is true.
+    let other = "tenants/t/jobs/0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b";
+    assert!(matches!(
+        client.list_digest(&format!("{other}/outputs/0"), None).await,
+        Err(ClientError::Malformed { .. })
+    ));
+    assert!(matches!(client.job(other).await, Err(ClientError::Malformed { .. })));
+    jobs.script().watches.push_back(vec![Ok(good)]);
+    assert!(matches!(client.wait(other).await, Err(ClientError::Malformed { .. })));
+}
+
+#[tokio::test]
+async fn a_statement_about_a_check_is_no_result() {
+    let jobs = Jobs::default();
+    let client = client(&jobs, Trust::Anchor(anchor(&installation()))).await;
+    let mut statement = honest(&client, &request()).await;
+    statement.subject.request = Subject::NO_REQUEST;
+    let signed = statement.sign(&worker(), &Certificate::sign(&installation(), claim()));
+    jobs.script().answer = Some(succeeded(attestation(signed)));
+    let error = client.list_digest(&format!("{NAME}/outputs/0"), None).await.unwrap_err();
+    assert_eq!(error.reason(), Some("ATTESTATION_MISMATCH"), "{error}");
+}
+
+#[tokio::test]
 async fn an_output_that_is_named_as_an_input_must_be_signed() {
     let jobs = Jobs::default();
     let client = client(&jobs, Trust::Anchor(anchor(&installation()))).await;

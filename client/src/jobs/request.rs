@@ -22,7 +22,7 @@ pub enum Input {
     /// The resource name of a stored list, or of another job's output. Where the client does not
     /// know the digest of an output, it asks the server for the job that made it.
     Name(String),
-    /// A stored list, or another job's output, of which the client knows the digest.
+    /// A stored list or another job's output whose digest the client knows.
     Known {
         /// The resource name.
         name: String,

@@ -71,6 +71,6 @@ impl Watch {
             }
         };
         let broken = || ClientError::Transport { problem: format!("the watch on {} broke off", self.name) };
-        names::job(stream.message().await?.ok_or_else(broken)?.job)
+        names::job_of_name(stream.message().await?.ok_or_else(broken)?.job, &self.name)
     }
 }

@@ -38,7 +38,7 @@ impl Client {
         for part in parts {
             digests.push(part.source.digest().await?);
         }
-        self.origin.know(&digests);
+        self.verification.know(&digests);
         let missing = self.find_missing(&digests).await?;
         let to_send = || parts.iter().zip(&digests).filter(|(_, digest)| missing.contains(digest));
         let total = to_send().map(|(_, digest)| digest.size_bytes).sum();
@@ -63,7 +63,7 @@ impl Client {
     /// jobs under the key: a worker signs which parts it computed with, and only the parts of keys
     /// that the client has pushed or used are its own.
     pub async fn use_key(&self, key: &impl EvaluationKey) -> Result<String> {
-        self.origin.know(&digests_of(key.parts()).await?);
+        self.verification.know(&digests_of(key.parts()).await?);
         self.key_name(key.key_id()).await
     }
 
