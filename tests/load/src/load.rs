@@ -17,14 +17,14 @@ use crate::{
 };
 
 /// Rows of a batch job.
-const ROWS: usize = 256;
+pub(crate) const ROWS: usize = 256;
 /// Number of batch jobs that are submitted and have not ended.
 const IN_FLIGHT: usize = 4;
 /// Number of clients that send one bootstrap at a time.
 const CLIENTS: usize = 64;
 
 /// Requests of the measured tasks.
-struct Work {
+pub(crate) struct Work {
     program: Program,
     key: String,
     /// Lists that were encrypted before the measurement.
@@ -32,7 +32,7 @@ struct Work {
 }
 
 impl Work {
-    fn new(tenant: &Tenant, lists: usize, rows: usize) -> Arc<Self> {
+    pub(crate) fn new(tenant: &Tenant, lists: usize, rows: usize) -> Arc<Self> {
         let list =
             |salt: usize| tenant.keys.encrypt(&values(salt, rows), VALUES as u32 - 1).expect("values of a block");
         let program = tenant.lookup(|x| x * x % VALUES);
@@ -69,7 +69,8 @@ pub(crate) fn batches(runtime: &Runtime, tenant: &Tenant, core: &mut Core, effor
     report.add(Row::of("batch jobs over the core", "ratio", &ratios).required(Bound::Least(0.95)));
 }
 
-async fn run_batches(client: Client, work: Arc<Work>) -> Vec<(usize, Encrypted)> {
+/// Runs a job on each list, a few at once, and returns the outputs with the numbers of their lists.
+pub(crate) async fn run_batches(client: Client, work: Arc<Work>) -> Vec<(usize, Encrypted)> {
     let mut tasks = JoinSet::new();
     let mut outputs = Vec::with_capacity(work.lists.len());
     for list in 0..work.lists.len() {
@@ -171,7 +172,7 @@ fn values(salt: usize, rows: usize) -> Vec<u64> {
     (0..rows).map(|row| (row * 7 + salt) as u64 % VALUES).collect()
 }
 
-fn check(tenant: &Tenant, salt: usize, rows: usize, output: &Encrypted) {
+pub(crate) fn check(tenant: &Tenant, salt: usize, rows: usize, output: &Encrypted) {
     let got = tenant.keys.decrypt(output).expect("a readable output");
     let expected: Vec<u64> = values(salt, rows).iter().map(|x| x * x % VALUES).collect();
     assert_eq!(*got, expected, "a wrong result");

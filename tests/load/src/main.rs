@@ -12,6 +12,7 @@ mod report;
 mod scheduler;
 mod single;
 mod upload;
+mod verify;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -54,6 +55,7 @@ enum Part {
     Single,
     Upload,
     Scheduler,
+    Verify,
 }
 
 /// Duration and number of the measurements.
@@ -104,6 +106,9 @@ fn main() {
     }
     if wanted(Part::Upload) {
         upload::measure(&runtime, effort.rounds, &mut report);
+    }
+    if wanted(Part::Verify) {
+        verify::measure(&runtime, effort, &mut report);
     }
     report.write(&options.out).unwrap_or_else(|error| panic!("{}: {error}", options.out.display()));
     println!("\n{}", options.out.display());
