@@ -204,13 +204,16 @@ impl Context {
         )
     }
 
-    /// Does the work. If it takes long and no worker is attached, prints that reason.
+    /// Does the work. If it takes long and no worker takes jobs, prints that reason.
     async fn remarking<T>(&self, client: &Client, work: impl Future<Output = T>) -> T {
         let remark = async {
             tokio::time::sleep(NO_WORKER_REMARK_DELAY).await;
             if client.capabilities().await.is_ok_and(|capabilities| capabilities.pools.is_empty()) {
                 let server = &self.global.server;
-                eprintln!("cloakwork: no worker is attached, so the job waits: cloakwork-worker --server {server}");
+                eprintln!(
+                    "cloakwork: the job waits, because no worker takes jobs: none is attached, or all are \
+                     quarantined. This command starts one: cloakwork-worker --server {server}"
+                );
             }
             std::future::pending().await
         };
@@ -330,7 +333,7 @@ const FIRST_CALL: RetryPolicy = RetryPolicy {
     total_max: Duration::from_secs(10),
 };
 
-/// Time after which the user learns that no worker is attached.
+/// Time after which the user learns that no worker takes jobs.
 const NO_WORKER_REMARK_DELAY: Duration = Duration::from_secs(3);
 
 /// Ends of the first lines of certificates and private keys in PEM.

@@ -30,6 +30,7 @@ impl capability::CapabilityService for Fake {
         Ok(Response::new(v1::GetCapabilitiesResponse {
             tenant: "t".into(),
             parameter_sets: vec![set],
+            installation_keys: vec![format!("ed25519:{}", "11".repeat(32))],
             ..Default::default()
         }))
     }
