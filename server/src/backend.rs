@@ -24,7 +24,7 @@ use tonic::service::Routes;
 use crate::{
     admit::{Admission, InputMemory},
     config::{BlobStore, Config, Storage},
-    dispatch::{Dispatcher, Parts},
+    dispatch::{Dispatcher, Parts, export_zeros},
     error::{ApiError, INTERNAL},
     installation::{self, Installation},
     keys::KeyUses,
@@ -113,6 +113,9 @@ impl Backend {
         let (mut dispatching, mut sweeping) = <(Tasks, Tasks)>::default();
         dispatching.spawn(DISPATCHER, running);
         sweeping.spawn(SWEEPER, sweeper.run());
+        if config.verify_percent > 0 {
+            export_zeros(&telemetry.metrics);
+        }
         let allow_weak_sets = config.allow_weak_sets;
         Ok(Self {
             keystore,

@@ -17,6 +17,7 @@ use cloakwork_proto::printable;
 use crate::{
     config::{self, Config},
     dev_certs,
+    installation::Installation,
     tls::{Port, Tls},
 };
 
@@ -97,13 +98,13 @@ impl Cli {
 }
 
 fn check(file: &std::path::Path) -> Result<(), ExitCode> {
-    // The environment is not applied: the check covers the file itself and the certificates that
-    // the file names.
+    // The environment is not applied: the check covers the file itself and the files that it names.
     let config = Config::load(Some(file), [], &[]).map_err(wrong_use)?;
     let tls = Tls::load(&config.listen).map_err(wrong_use)?;
     for port in [Port::Api, Port::Admin] {
         tls.iter().try_for_each(|tls| tls.server_config(port).map(drop)).map_err(wrong_use)?;
     }
+    Installation::check_files(&config).map_err(wrong_use)?;
     print(&format!("{}: valid\n", file.display()))
 }
 

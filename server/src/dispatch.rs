@@ -42,7 +42,7 @@ use crate::{
     store::Store,
 };
 
-pub use checks::{CheckedRows, Sample};
+pub use checks::{CheckedRows, Sample, export_zeros};
 use command::{Command, Submitted};
 pub use command::{Failure, Outcome, WavePoint, WorkerReport};
 pub use lease_calls::{Announced, LeaseCalls, LeaseRead, Turn};

@@ -7,7 +7,13 @@ mod certifier;
 mod key_files;
 mod renewal;
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use cloakwork_attestation::{
     ANCHOR_KEYS_MAX, Anchor, AnchorError, AttestationError, CLOCK_SKEW_MICROS, Certificate, Claim, PublicKey, Subject,
@@ -76,7 +82,10 @@ impl Installation {
     pub fn open(config: &Config, clock: Clock, telemetry: Arc<Telemetry>) -> Result<Self, InstallationError> {
         let config::Attestation { sign_command, anchor, certificate_hours } = &config.attestation;
         let (certifier, anchor): (Box<dyn Certifier>, Anchor) = match (sign_command, anchor) {
-            (Some(program), Some(anchor)) => (Box::new(SignCommand::new(program, anchor)), anchor.clone()),
+            (Some(program), Some(anchor)) => {
+                check_program(program)?;
+                (Box::new(SignCommand::new(program, anchor)), anchor.clone())
+            }
             _ => {
                 let files = KeyFiles::open(&config.storage.directory)?;
                 let key = files.current()?;
@@ -92,6 +101,11 @@ impl Installation {
             telemetry,
             turn: tokio::sync::Mutex::default(),
         })
+    }
+
+    /// Checks the files that a configuration names, and changes nothing.
+    pub fn check_files(config: &Config) -> Result<(), InstallationError> {
+        config.attestation.sign_command.as_deref().map_or(Ok(()), check_program)
     }
 
     /// The anchor of an installation, for a command beside the server.
@@ -148,6 +162,8 @@ impl Installation {
             false => self.verify(attestation, worker, &subject(leased, outputs)).map_err(refusal),
         };
         if let Err(error) = &checked {
+            let (worker, reason) = (format_args!("{:032x}", worker.0), error.reason().code);
+            tracing::warn!(%worker, reason, "the attestation of a worker's result was refused");
             self.telemetry.metrics.attestations_refused.add(1, [error.reason().code]);
         }
         checked
@@ -181,6 +197,17 @@ impl Installation {
 impl std::fmt::Debug for Installation {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Installation").field("anchor", self.anchor()).finish_non_exhaustive()
+    }
+}
+
+/// Fails unless this is a file that may be executed. The program itself runs only when a worker
+/// attaches, long after the operator has read the log of the start.
+fn check_program(program: &Path) -> Result<(), InstallationError> {
+    let failed = |source| InstallationError::File { path: program.to_owned(), source };
+    let found = program.metadata().map_err(failed)?;
+    match found.is_file() && found.permissions().mode() & 0o111 != 0 {
+        true => Ok(()),
+        false => Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, "not an executable file"))),
     }
 }
 

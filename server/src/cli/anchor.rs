@@ -24,7 +24,8 @@ pub(super) struct Anchor {
     #[arg(long, conflicts_with_all = ["rotate", "forget"])]
     prepare: bool,
     /// Use the next key from the next start of the server on. The current key is retired: its
-    /// public part stays in the anchor, so that stored results can be verified.
+    /// public part stays in the anchor, so that stored results can be verified. Without a prepared
+    /// key, makes one, which no client has pinned yet.
     #[arg(long, conflicts_with = "forget")]
     rotate: bool,
     /// Remove a retired key, or the prepared next key, from the anchor. Clients that pin the new
@@ -46,6 +47,10 @@ impl Anchor {
         if config.attestation.sign_command.is_none() {
             private::open_directory(&config.storage.directory, backend::DIRECTORIES)
                 .map_err(|error| failed(format!("storage.directory: {error}")))?;
+        }
+        if config.attestation.sign_command.is_none() && !KeyFiles::exist(&config.storage.directory) {
+            let path = config.storage.directory.display();
+            eprintln!("A new installation: {path} has no key yet. Does --data name the server's data directory?");
         }
         let anchor = match (self.prepare, self.rotate, self.forget) {
             (true, _, _) => files(&config)?.prepare(),

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     error::{ApiError, WORKER_QUARANTINED},
     jobs::{JobMeta, id},
+    metrics::Metrics,
 };
 
 /// Maximum number of checks that wait or run, of all tenants' jobs and of each tenant's.
@@ -44,6 +45,10 @@ pub(super) const QUARANTINED_MAX: usize = 4096;
 
 /// Maximum number of workers that are asked in vain for one check, for example because they fail.
 const VAIN_MAX: usize = 3;
+
+/// Why drawn rows were not compared, or were found wrong.
+const UNVERIFIED_REASONS: [&str; 8] =
+    ["no_worker", "not_reproducible", "crowded", "too_large", "failed", "lost", "late", "wrong"];
 
 /// Priority of checks on their worker: below that of every job.
 const PRIORITY: i8 = i8::MIN;
@@ -112,6 +117,15 @@ enum Verdict {
     Final { wrong: Vec<WorkerId> },
     /// Two workers differ, and only a third can tell which is wrong.
     Open,
+}
+
+/// Exports the counters of checks with zeros. Prometheus sees no increase in the first value of a
+/// series, and compares nothing with a series that is missing.
+pub fn export_zeros(metrics: &Metrics) {
+    for counter in [&metrics.rows_verified, &metrics.verify_mismatches, &metrics.workers_quarantined] {
+        counter.add(0, []);
+    }
+    UNVERIFIED_REASONS.iter().for_each(|reason| metrics.rows_unverified.add(0, [*reason]));
 }
 
 impl Default for Checks {
@@ -307,7 +321,9 @@ impl Actor {
         if pending.results.len() == 1 && !is_first_right {
             metrics.verify_mismatches.add(1, []);
             tracing::error!(
-                job = %id::to_text(pending.job), first = &*first.name, second = &*computed.name, rows = pending.count,
+                job = %id::to_text(pending.job), rows = pending.count,
+                first = &*first.name, first_id = %format_args!("{:032x}", first.worker.0),
+                second = &*computed.name, second_id = %format_args!("{:032x}", computed.worker.0),
                 "two workers of one class computed different results: one of them is wrong"
             );
         }

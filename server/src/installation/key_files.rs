@@ -41,6 +41,11 @@ impl KeyFiles {
         Ok(Self { directory })
     }
 
+    /// Whether a data directory has the key of an installation.
+    pub fn exist(data: &Path) -> bool {
+        data.join(DIRECTORY).join(CURRENT).exists()
+    }
+
     /// Returns the current key, which is made at the first call.
     pub fn current(&self) -> Result<InstallationKey, InstallationError> {
         self.read_or_make(CURRENT)
@@ -60,6 +65,11 @@ impl KeyFiles {
     /// Makes the next key, unless there is one. Refuses a key for which an anchor has no room: a
     /// server with a larger anchor would not start.
     pub fn prepare(&self) -> Result<Anchor, InstallationError> {
+        let _lock = self.lock()?;
+        self.prepare_alone()
+    }
+
+    fn prepare_alone(&self) -> Result<Anchor, InstallationError> {
         self.current()?;
         if self.read(NEXT)?.is_none() && self.anchor()?.keys().len() >= ANCHOR_KEYS_MAX {
             return Err(InstallationError::Full);
@@ -70,7 +80,8 @@ impl KeyFiles {
 
     /// Puts the next key in the place of the current one, and keeps the current one's public part.
     pub fn rotate(&self) -> Result<Anchor, InstallationError> {
-        self.prepare()?;
+        let _lock = self.lock()?;
+        self.prepare_alone()?;
         let current = self.current()?.public();
         let mut retired = self.retired()?;
         retired.retain(|key| *key != current);
@@ -78,13 +89,14 @@ impl KeyFiles {
         // First the retired key: a crash between the two steps then loses no key of the anchor.
         self.replace_retired(&retired)?;
         let (from, to) = (self.path(NEXT), self.path(CURRENT));
-        fs::rename(&from, &to).and_then(|()| sync(&self.directory)).map_err(|source| failed(&to, source))?;
+        fs::rename(&from, &to).and_then(|()| sync(&self.directory)).map_err(|source| failed(&from, source))?;
         self.anchor()
     }
 
     /// Removes a retired key, or the next one, from the anchor. Returns `None` if the key is
     /// neither.
     pub fn forget(&self, key: PublicKey) -> Result<Option<Anchor>, InstallationError> {
+        let _lock = self.lock()?;
         if self.read(NEXT)?.is_some_and(|next| next.public() == key) {
             let path = self.path(NEXT);
             fs::remove_file(&path).and_then(|()| sync(&self.directory)).map_err(|source| failed(&path, source))?;
@@ -98,6 +110,13 @@ impl KeyFiles {
         }
         self.replace_retired(&retired)?;
         self.anchor().map(Some)
+    }
+
+    /// Keeps other commands from changing the keys, until dropped. A key that one of two commands
+    /// has removed could otherwise come back.
+    fn lock(&self) -> Result<File, InstallationError> {
+        let directory = File::open(&self.directory).and_then(|directory| directory.lock().map(|()| directory));
+        directory.map_err(|source| failed(&self.directory, source))
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -18,6 +18,10 @@ use crate::seat::Seat;
 use crate::types::{JobId, LeaseReport, NewCheck, Time, WorkerId};
 use crate::worker::{Mode, Worker};
 
+/// An odd number without a pattern: the golden ratio, in units of 2^-128. Products with it have
+/// their first bits from all bits of the other factor.
+const MIX: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
 /// The checks that wait or run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks {
@@ -102,13 +106,16 @@ impl Scheduler {
         let spec = NewCheck { cost: spec.cost.min(COST_MAX), ..spec };
         let check = Check { spec, submitted: now, epoch: 0, worker: None };
         let fits = |(id, worker): &(&WorkerId, &Worker)| check.fits(**id, worker);
-        // Each of them is asked, and first those that have the key.
-        let far = |worker: &Worker| !worker.is_near(&check.spec.group);
-        let mut fitting: Vec<(bool, WorkerId)> =
-            self.workers.iter().filter(fits).map(|(id, worker)| (far(worker), *id)).collect();
+        // Each of them is asked, and first those that have the key. Otherwise the order changes
+        // with each check: a worker could choose an id that is always the first.
+        let order = |id: WorkerId, worker: &Worker| {
+            (!worker.is_near(&check.spec.group), (id.0 ^ check.spec.id.0).wrapping_mul(MIX), id)
+        };
+        let mut fitting: Vec<(bool, u128, WorkerId)> =
+            self.workers.iter().filter(fits).map(|(id, worker)| order(*id, worker)).collect();
         fitting.sort_unstable();
         self.checks.insert(check);
-        for (_, worker) in fitting {
+        for (.., worker) in fitting {
             if self.checks.is_waiting() && !self.recovering {
                 self.give_checks(now, worker);
             }

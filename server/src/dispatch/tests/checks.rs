@@ -249,8 +249,10 @@ async fn the_worker_that_differs_from_two_others_is_quarantined() {
 async fn three_different_results_quarantine_all_three() {
     let mut service = Service::new(&[FIRST, SECOND, THIRD]).await;
     assert_eq!(service.first_result(1, sample(7)).await, FIRST);
-    service.answer(SECOND, 8).await;
-    service.answer(THIRD, 9).await;
+    for digest in [8, 9] {
+        let checker = service.checker().await;
+        service.answer(checker, digest).await;
+    }
     for worker in [FIRST, SECOND, THIRD] {
         assert!(service.is_quarantined(worker).await);
     }
@@ -272,9 +274,11 @@ async fn without_a_third_worker_both_are_quarantined() {
     // A third worker that fails to answer protects no liar.
     let mut service = Service::new(&[FIRST, SECOND, THIRD]).await;
     service.first_result(1, sample(7)).await;
-    service.answer(SECOND, 8).await;
-    service.fail(THIRD).await;
-    let found = [FIRST, SECOND, THIRD];
+    let second = service.checker().await;
+    service.answer(second, 8).await;
+    let third = service.checker().await;
+    service.fail(third).await;
+    let found = [FIRST, second, third];
     assert!(service.is_quarantined(found[0]).await && service.is_quarantined(found[1]).await);
     assert!(!service.is_quarantined(found[2]).await);
     service.assert_metrics(&["cloakwork_unverified_rows_total{reason=\"failed\"} 2"]);

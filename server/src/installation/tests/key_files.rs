@@ -92,6 +92,21 @@ fn a_key_that_no_anchor_has_room_for_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn commands_that_run_together_lose_no_change() {
+    let data = tempfile::tempdir().unwrap();
+    let (old, _) = (public(&files(data.path())), files(data.path()).rotate().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| files(data.path()).forget(old).unwrap().unwrap());
+        for _ in 0..4 {
+            scope.spawn(|| files(data.path()).rotate().unwrap());
+        }
+    });
+    let anchor = files(data.path()).anchor().unwrap();
+    assert!(!anchor.has(&old), "a forgotten key stays forgotten");
+    assert_eq!(anchor.keys().len(), 5, "the current key and each one that was retired");
+}
+
+#[test]
 fn a_prepared_key_can_be_given_up() {
     let data = tempfile::tempdir().unwrap();
     let files = files(data.path());

@@ -55,12 +55,13 @@ enum Found {
 }
 
 /// Reasons of failures that another worker probably does not have.
-const OF_THIS_WORKER: [Reason; 6] = [
+const OF_THIS_WORKER: [Reason; 7] = [
     ATTESTATION_EXPIRED,
     ATTESTATION_INVALID,
     ATTESTATION_MISMATCH,
     ATTESTATION_OTHER_INSTALLATION,
     CERTIFICATE_UNAVAILABLE,
+    DEVICE_FAILED,
     WORKER_OUT_OF_MEMORY,
 ];
 
@@ -113,7 +114,8 @@ impl Failures {
         }
         let retry = match claim.is_retryable {
             false => Retry::Never,
-            // The worker may have too little memory for the job, or a clock that is wrong.
+            // The worker may have a broken device, too little memory for the job, or a wrong clock.
+            // A worker that fails at once is always free, and would use up all attempts of a job.
             true if OF_THIS_WORKER.iter().any(|reason| reason.code == claim.reason.code) => Retry::Elsewhere,
             true => Retry::Anywhere,
         };

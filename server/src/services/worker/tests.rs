@@ -417,7 +417,7 @@ async fn a_key_part_is_read_once_for_the_attempts_that_began_before() {
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&path, bytes).unwrap();
     assert_eq!(fixture.blame(&first, &part).await.unwrap(), "DEVICE_FAILED");
-    let failure = v1::CommitFailure { reason: "DEVICE_FAILED".to_owned(), retryable: true, ..Default::default() };
+    let failure = v1::CommitFailure { reason: "BLOB_UNAVAILABLE".to_owned(), retryable: true, ..Default::default() };
     assert!(fixture.hand_in(vec![header(&first, Outcome::Failure(failure))]).await.unwrap());
     let second = fixture.attempt(1, 2).await;
     assert_eq!(fixture.blame(&second, &part).await.unwrap(), "KEY_CORRUPT");
