@@ -93,7 +93,7 @@ sections! {
         allow_weak_sets:
             "Accept keys and jobs of parameter sets with less than 128 bits of security or a failure probability above 2^-128. For tests and comparisons only.";
         verify_percent:
-            "Percentage of rows, 0 to 100, that a second worker computes again. Workers whose results differ from those of others are quarantined. Only workers with the same kind of device, instruction set and version can be compared: see docs/security.md.";
+            "Percentage of rows, 0 to 100, that a second worker computes again. Workers whose results differ from those of others are quarantined. Only workers of one build, with the same kind of device and instruction set, can be compared: see docs/operations.md.";
     }
     "listen" "Addresses and transport security." {
         listen.address:
