@@ -62,6 +62,16 @@ pub struct Sample {
     pub digests: Option<Vec<[u8; 32]>>,
 }
 
+/// The attempt that a job has succeeded with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstResult {
+    pub(super) job: JobId,
+    pub(super) epoch: u64,
+    pub(super) worker: WorkerId,
+    /// The form in which the worker has computed the program.
+    pub(super) lowering: v1::Lowering,
+}
+
 /// The part of a lease that only checks have.
 #[derive(Clone, Debug)]
 pub struct CheckedRows {
@@ -201,31 +211,18 @@ impl Computed {
 impl Actor {
     /// Begins to check the rows of a job that has just succeeded. Rows that cannot be checked are
     /// counted.
-    pub(super) fn begin_check(
-        &mut self,
-        job: JobId,
-        epoch: u64,
-        worker: WorkerId,
-        sample: Sample,
-        lowering: v1::Lowering,
-    ) {
+    pub(super) fn begin_check(&mut self, first: FirstResult, sample: Sample) {
         let count = sample.rows.len() as u64;
         if count == 0 {
             return;
         }
-        if let Err(reason) = self.try_check(job, epoch, worker, sample, lowering) {
+        if let Err(reason) = self.try_check(first, sample) {
             self.parts.telemetry.metrics.rows_unverified.add(count, [reason]);
         }
     }
 
-    fn try_check(
-        &mut self,
-        job: JobId,
-        epoch: u64,
-        worker: WorkerId,
-        sample: Sample,
-        lowering: v1::Lowering,
-    ) -> Result<(), &'static str> {
+    fn try_check(&mut self, first: FirstResult, sample: Sample) -> Result<(), &'static str> {
+        let FirstResult { job, epoch, worker, lowering } = first;
         let Some(meta) = self.jobs.get(&job).map(|live| live.meta.clone()) else { return Err("lost") };
         let digests = sample.digests.ok_or("not_reproducible")?;
         let leases = self.workers.wished(worker).unwrap_or_default();

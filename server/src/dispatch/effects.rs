@@ -12,6 +12,7 @@ use cloakwork_share::Share;
 
 use super::{
     actor::Actor,
+    checks::FirstResult,
     command::Outcome,
     live::{Kept, Leased},
     record,
@@ -110,7 +111,8 @@ impl Actor {
         let (mut outputs, mut attestation, mut sampled) = (Vec::new(), None, None);
         let (mut error, mut worker, mut shares) = (None, None, None);
         if let Some(HandedIn { outcome, share }) = handed_in {
-            sampled = outcome.sample.map(|sample| (outcome.epoch, outcome.worker, sample, outcome.lowering));
+            let Outcome { epoch, worker: by, lowering, .. } = *outcome;
+            sampled = outcome.sample.map(|sample| (FirstResult { job, epoch, worker: by, lowering }, sample));
             shares = Some(Shares { _memory: outcome.memory, _write: share });
             (live.timeline.returned, live.timeline.stored) = (Some(outcome.returned), Some(outcome.stored));
             worker = Some(outcome.latency);
@@ -142,8 +144,8 @@ impl Actor {
         let ending = Ending { job, end, worker, handed_over, shares };
         self.decided.writes.push(Write::Ended(ending.write()));
         self.decided.endings.push(ending);
-        if let Some((epoch, worker, sample, lowering)) = sampled.filter(|_| state == JobState::Succeeded) {
-            self.begin_check(job, epoch, worker, sample, lowering);
+        if let Some((first, sample)) = sampled.filter(|_| state == JobState::Succeeded) {
+            self.begin_check(first, sample);
         }
     }
 

@@ -386,8 +386,8 @@ impl Expected {
         }
     }
 
-    /// Where the rows are in the output. Fails for an output of unknown layout, of which nothing
-    /// would be compared.
+    /// Where the rows are in the output. Fails for an output of unknown layout: nothing of such an
+    /// output would be compared.
     fn sections(&self, leased: &Leased) -> Result<Vec<Section>, ApiError> {
         self.known_sections(leased).ok_or_else(|| INTERNAL.error("the rows of an output have no known place"))
     }

@@ -162,7 +162,7 @@ mod tests {
         let expected = EXPECTED_ROWS_MAX as usize;
         assert!((expected - 3620..=CHECK_ROWS_MAX as usize).contains(&drawn.len()), "{}", drawn.len());
         assert!(drawn.last().is_some_and(|last| *last > 1 << 29), "over the whole job");
-        // The largest job of which the percentage itself is drawn.
+        // A job with more rows than this has a smaller share drawn than the percentage.
         let rows = EXPECTED_ROWS_MAX * 100 / 99;
         let drawn = draw(rows, 99).unwrap().len() as u64;
         assert!(drawn.abs_diff(EXPECTED_ROWS_MAX) < 400, "{drawn} of {rows}");
