@@ -139,14 +139,11 @@ impl Installation {
         };
         let certified = self.certifier.certify(claim).await;
         self.telemetry.metrics.certificates.add(1, [if certified.is_ok() { "issued" } else { "failed" }]);
-        match certified {
-            Ok(certificate) => Ok(certificate),
-            Err(problem) => {
-                tracing::warn!(worker = %format_args!("{:032x}", worker.0), problem, "a worker got no certificate");
-                let message = "the worker's key cannot be certified at present; the server's log has the cause";
-                Err(CERTIFICATE_UNAVAILABLE.error(message).retry_after(RETRY_DELAY))
-            }
-        }
+        certified.map_err(|problem| {
+            tracing::warn!(worker = %format_args!("{:032x}", worker.0), problem, "a worker got no certificate");
+            let message = "the worker's key cannot be certified at present; the server's log has the cause";
+            CERTIFICATE_UNAVAILABLE.error(message).retry_after(RETRY_DELAY)
+        })
     }
 
     /// Checks that a worker has signed that these are the outputs of the job leased to it.
