@@ -239,10 +239,11 @@ impl Authenticator {
                 // A proxy on this machine would make all its callers the tenant `local`.
                 tracing::warn!(
                     caller = %address,
-                    "a call without a token came through a proxy and is refused: set auth.anonymous = false, and give \
-                     each caller a token"
+                    "a call without a token came through a proxy, or for another host name than a loopback one, and \
+                     is refused: set auth.anonymous = false, and give each caller a token"
                 );
-                let message = "the call has no token, and came through a proxy: anonymous callers connect directly";
+                let message = "the call has no token, and came through a proxy or for another host name: anonymous \
+                               callers connect directly, to 127.0.0.1, [::1] or localhost";
                 return Err(UNAUTHENTICATED.error(message));
             }
             return Ok(Principal { tenant: Tenant::local(), scopes: Scopes::ALL.without(Scope::Worker) });

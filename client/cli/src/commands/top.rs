@@ -146,7 +146,14 @@ impl Snapshot {
     }
 
     fn document(&self) -> Value {
-        let pool = |pool: &Pool| json!({ "kind": pool.kind, "workers": pool.workers });
+        let pool = |pool: &Pool| {
+            json!({
+                "kind": pool.kind,
+                "workers": pool.workers,
+                "verify_percent": pool.verify_percent,
+                "verifiable": pool.verifiable,
+            })
+        };
         let reading = |(series, reading): (&String, &Reading)| {
             let (kind, value) = match reading {
                 Reading::Value(value) => ("value", value),

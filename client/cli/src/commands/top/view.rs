@@ -34,17 +34,20 @@ pub(super) fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot) {
 
 /// Makes a row for each pool and each parameter set that was measured there.
 pub(super) fn pools(pools: &[Pool]) -> Table {
-    let mut table = Table::new(["pool", "workers", "wave", "time", "bootstraps/s", "parameter set"]);
+    let mut table = Table::new(["pool", "workers", "rows verified", "wave", "time", "bootstraps/s", "parameter set"]);
     for pool in pools {
-        let (kind, workers) = (pool.kind.clone(), pool.workers.to_string());
+        let (kind, workers, verified) = (pool.kind.clone(), pool.workers.to_string(), verified(pool));
         if pool.waves.is_empty() {
-            table.row([kind.clone(), workers.clone(), "-".into(), "-".into(), "-".into(), "not measured".into()]);
+            let blank = || "-".to_owned();
+            let [kind, workers, verified] = [&kind, &workers, &verified].map(Clone::clone);
+            table.row([kind, workers, verified, blank(), blank(), blank(), "not measured".into()]);
         }
         for wave in &pool.waves {
             let rate = 1e6 * f64::from(wave.width) / wave.micros.max(1) as f64;
             table.row([
                 kind.clone(),
                 workers.clone(),
+                verified.clone(),
                 wave.width.to_string(),
                 duration(1000 * wave.micros),
                 format!("{rate:.0}"),
@@ -53,6 +56,15 @@ pub(super) fn pools(pools: &[Pool]) -> Table {
         }
     }
     table
+}
+
+/// The share of rows that a second worker computes too.
+fn verified(pool: &Pool) -> String {
+    match (pool.verify_percent, pool.verifiable) {
+        (0, _) => "off".into(),
+        (_, false) => "not on all workers".into(),
+        (percent, true) => format!("{percent} %"),
+    }
 }
 
 /// Prefixes of the names of series, in the order of display. Other series come last.
@@ -105,7 +117,7 @@ mod tests {
                 .into(),
             ..Snapshot::default()
         };
-        let mut terminal = Terminal::new(TestBackend::new(80, 12)).expect("a screen");
+        let mut terminal = Terminal::new(TestBackend::new(90, 12)).expect("a screen");
         terminal.draw(|frame| draw(frame, &snapshot)).expect("a frame");
         let screen = terminal.backend().to_string();
         for part in ["http://host", "cpu", "320.00 ms", "200", "202  /s", "pbs_total"] {
