@@ -155,8 +155,13 @@ impl Dispatcher {
         self.ask(|reply| Command::Settled { reply }).await
     }
 
+    /// Fails for a worker that is quarantined.
+    pub async fn admit(&self, worker: WorkerId) -> Result<(), ApiError> {
+        self.ask(|reply| Command::Admit { worker, reply }).await?
+    }
+
     /// Registers the stream that a worker opened. The returned receiver yields the leases that the
-    /// worker is to hold.
+    /// worker is to hold. The receiver closes when the worker is quarantined.
     pub async fn attach(&self, report: Arc<WorkerReport>) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
         let turn = self.reports.take(&report.worker, 1).await;
         self.ask(|reply| Command::Attach { report, turn, reply }).await?

@@ -214,9 +214,10 @@ impl Actor {
                 None => self.decided.answers.push(Answer::Settled(reply)),
                 Some(_) => drop(reply.send(())),
             },
+            Command::Admit { worker, reply } => drop(reply.send(self.checks.admit(worker))),
             Command::Attach { report, turn: _turn, reply } => {
                 let worker = report.worker;
-                match self.workers.attach(report.clone()) {
+                match self.checks.admit(worker).and_then(|()| self.workers.attach(report.clone())) {
                     Ok((wishes, stream)) => {
                         self.reported(&report);
                         // The complete assignment, changed or not, because the new stream has

@@ -389,6 +389,10 @@ impl Actor {
             }
             self.checks.quarantined.push_back(worker);
             self.checks.events.push_back(Event::Quarantined { worker });
+            // The end of its stream also ends the renewal of its certificate. The worker learns of
+            // the quarantine when it attaches again.
+            self.workers.remove(worker);
+            self.checks.events.push_back(Event::WorkerGone { worker, crashed: false });
             self.pools_changed();
         }
     }

@@ -43,6 +43,10 @@ pub(super) enum Command {
     Settled {
         reply: oneshot::Sender<()>,
     },
+    Admit {
+        worker: WorkerId,
+        reply: oneshot::Sender<Result<(), ApiError>>,
+    },
     Attach {
         report: Arc<WorkerReport>,
         turn: Share<WorkerId>,

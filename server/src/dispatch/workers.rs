@@ -91,6 +91,11 @@ impl Workers {
         left
     }
 
+    /// Removes a worker, and thereby ends its stream.
+    pub(super) fn remove(&mut self, worker: WorkerId) {
+        self.links.remove(&worker);
+    }
+
     /// Removes the workers that have not reconnected in time, and returns their IDs and names.
     pub(super) fn take_lost(&mut self) -> Vec<(WorkerId, Arc<str>)> {
         let now_micros = self.uptime.micros();

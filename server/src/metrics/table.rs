@@ -95,7 +95,7 @@ metrics! {
     download_bytes: Counter [] "download_bytes_total" "bytes" "Bytes sent to tenants and workers in downloads";
 
     // Workers.
-    workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining, quarantined)";
+    workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining)";
     worker_disconnects: Counter ["reason"] "worker_disconnects_total" "workers"
         "Workers that disconnected, by reason (left, lost, refused)";
     leases_expired: Counter ["clock"] "leases_expired_total" "leases"

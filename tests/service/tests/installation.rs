@@ -10,7 +10,7 @@ use cloakwork_client::{
 use cloakwork_proto::v1::{
     JobInput, JobSpec, RunJobRequest, job_input, job_service_client::JobServiceClient, job_spec::Program,
 };
-use cloakwork_tests_service::{Server, Setup, Shell, TOY, Tenant};
+use cloakwork_tests_service::{Server, Setup, Shell, TOY, Tenant, binary};
 
 use crate::refusals::channel;
 
@@ -65,6 +65,20 @@ async fn clients_take_the_results_of_their_installation_through_a_rotation_of_it
     assert_eq!(refusal(&new, &tenant).await, None);
     let error = new.verify(&stored, None).await.expect_err("a retired key");
     assert_eq!(error.reason(), Some("ATTESTATION_OTHER_INSTALLATION"));
+}
+
+#[test]
+fn the_anchor_of_a_directory_without_a_key_comes_with_a_notice() {
+    let home = tempfile::tempdir().expect("a directory");
+    let run = || {
+        let mut command = Command::new(binary("tested-server"));
+        let output = command.args(["anchor", "--data"]).arg(home.path().join("data")).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        (output.stdout, String::from_utf8(output.stderr).expect("text"))
+    };
+    let (first, notice) = run();
+    assert!(notice.contains("A new installation"), "{notice}");
+    assert_eq!(run(), (first, String::new()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,7 +258,21 @@ async fn a_program_of_the_operator_signs_certificates() {
     let (program, _) = rest.split_once("```").expect("its end");
     let program = format!("#!/bin/sh\n{}", program.replace("/etc/cloakwork", &home.path().display().to_string()));
     std::fs::write(home.path().join("sign"), program).expect("a file");
+    // `config check` covers the program that the file names.
+    let file = format!(
+        "[attestation]\nsign_command = \"{}\"\nanchor = \"ed25519:{digits}\"\n",
+        home.path().join("sign").display()
+    );
+    std::fs::write(home.path().join("server.toml"), file).expect("a file");
+    let check = || {
+        let mut command = Command::new(binary("tested-server"));
+        command.current_dir(home.path()).args(["config", "check", "server.toml"]).output().expect("it runs")
+    };
+    let refused = check();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("not an executable file"), "{refused:?}");
     run("chmod 700 sign");
+    assert!(check().status.success());
     let setup = Setup::default()
         .with("attestation.sign_command", home.path().join("sign").display())
         .with("attestation.anchor", format!("ed25519:{digits}"));

@@ -79,6 +79,7 @@ struct Liar {
     id: Bytes,
     stub: WorkerStub,
     assignments: tonic::Streaming<v1::AttachResponse>,
+    report: v1::AttachRequest,
     _reports: mpsc::Sender<v1::AttachRequest>,
 }
 
@@ -87,7 +88,6 @@ impl Liar {
         let mut stub = worker_stub(server).await;
         let key = WorkerKey::generate().expect("randomness");
         let id = Bytes::copy_from_slice(&key.public().worker_id());
-        let (reports, stream) = mpsc::channel(1);
         let report = v1::AttachRequest {
             worker_id: id.clone(),
             name: "liar".into(),
@@ -99,38 +99,31 @@ impl Liar {
             possession: Bytes::copy_from_slice(&key.proof_of_possession()),
             ..Default::default()
         };
-        reports.send(report).await.expect("the stream is open");
-        let assignments = stub.attach(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
-        Self { key, certificate: None, id, stub, assignments, _reports: reports }
+        let (reports, assignments) = open(&mut stub, &report).await.expect("a stream");
+        Self { key, certificate: None, id, stub, assignments, report, _reports: reports }
     }
 
-    /// Answers every lease until the server refuses the worker.
-    async fn lie(mut self) -> Status {
-        let mut answered: Vec<v1::Lease> = Vec::new();
-        loop {
-            // A quarantined worker without leases gets no message.
-            let message = tokio::time::timeout(Duration::from_millis(200), self.assignments.message()).await;
-            let message = message.map(|message| message.expect("no error").expect("no end"));
-            if let Ok(message) = &message
-                && !message.certificate.is_empty()
-            {
+    /// Answers every lease until the server ends the stream. Returns the errors of the calls that a
+    /// worker can make then.
+    async fn lie(mut self) -> Vec<Status> {
+        let mut newest = None;
+        while let Some(message) = self.assignments.message().await.expect("no error") {
+            if !message.certificate.is_empty() {
                 self.certificate = Some(Certificate::decode(&message.certificate).expect("a certificate"));
             }
-            for assignment in message.into_iter().flat_map(|message| message.assignments) {
+            for assignment in message.assignments {
                 let (Some(lease), Some(content)) = (assignment.lease, assignment.content) else { continue };
                 if let Err(status) = self.answer(&lease, &content).await {
-                    return status;
+                    assert_eq!(reason(&status).1, "WORKER_QUARANTINED", "{status}");
                 }
-                answered.push(lease);
-            }
-            // A worker without leases learns of its quarantine from any call.
-            if let Some(lease) = answered.last().cloned()
-                && let Err(status) = self.read(lease).await
-                && reason(&status).1 == "WORKER_QUARANTINED"
-            {
-                return status;
+                newest = Some((lease, content));
             }
         }
+        let (lease, content) = newest.expect("a lease");
+        let read = self.read(lease.clone()).await;
+        let answered = self.answer(&lease, &content).await;
+        let opened = open(&mut self.stub, &self.report).await.map(drop);
+        [read, answered, opened].into_iter().map(|call| call.expect_err("a refusal")).collect()
     }
 
     async fn answer(&mut self, lease: &v1::Lease, content: &v1::JobContent) -> Result<(), Status> {
@@ -185,6 +178,17 @@ impl Liar {
     }
 }
 
+/// Attaches a worker that reports once.
+async fn open(
+    stub: &mut WorkerStub,
+    report: &v1::AttachRequest,
+) -> Result<(mpsc::Sender<v1::AttachRequest>, tonic::Streaming<v1::AttachResponse>), Status> {
+    let (reports, stream) = mpsc::channel(1);
+    reports.send(report.clone()).await.expect("the stream is open");
+    let assignments = stub.attach(ReceiverStream::new(stream)).await?.into_inner();
+    Ok((reports, assignments))
+}
+
 /// A well-formed list of one ciphertext for each row, with words that no worker computes.
 fn wrong_list(rows: u64, key_id: &[u8]) -> Bytes {
     let set = table::by_name(TOY).expect("a set");
@@ -234,8 +238,10 @@ async fn a_worker_that_lies_is_found_and_gets_no_more_jobs() {
         }
         tenant.client.run(&tenant.squares(&values)).await.expect("a result");
     }
-    let status = tokio::time::timeout(Duration::from_secs(30), liar).await.expect("it is found").expect("no panic");
-    assert_eq!(reason(&status), (Code::FailedPrecondition, "WORKER_QUARANTINED".to_owned()), "{status}");
+    let refusals = tokio::time::timeout(Duration::from_secs(30), liar).await.expect("it is found").expect("no panic");
+    for status in refusals {
+        assert_eq!(reason(&status), (Code::FailedPrecondition, "WORKER_QUARANTINED".to_owned()), "{status}");
+    }
     eventually("one worker is quarantined", || async {
         server.metric("cloakwork_workers_quarantined_total").await == 1.0
     })

@@ -8,7 +8,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use super::{Agent, FINAL_EXCHANGE_TIMEOUT};
+use super::{Agent, FINAL_EXCHANGE_TIMEOUT, commit::reason};
 use crate::WorkerError;
 
 /// How a stream ended.
@@ -26,6 +26,9 @@ enum End {
 /// Delay that lets close changes share a report. Nothing waits for a report: results have calls of
 /// their own, and the server knows its assignments.
 const REPORT_COALESCE_DELAY: Duration = Duration::from_millis(10);
+/// Pause before a quarantined worker attaches again. The server refuses it until either of them
+/// restarts.
+const QUARANTINE_PAUSE: Duration = Duration::from_secs(10);
 /// Longest wait for the server to open a stream.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Range of report intervals that a server may ask for.
@@ -39,7 +42,7 @@ impl Agent {
         let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(1));
         let mut was_attached = false;
         loop {
-            match self.session().await {
+            let pause = match self.session().await {
                 End::Drained => return Ok(()),
                 End::Lost { status, attached } => {
                     if attached {
@@ -52,14 +55,24 @@ impl Agent {
                     if is_refusal(&status) && (!was_attached || status.code() == Code::Unauthenticated) {
                         return Err(WorkerError::Refused { message: printable(status.message()).into_owned() });
                     }
-                    let problem = if was_attached { "connection lost" } else { "the server cannot be reached" };
-                    tracing::warn!(code = ?status.code(), cause = status.message(), "{problem}, retrying");
+                    if is_quarantine(&status) {
+                        // The process stays: another one would get jobs, with the same hardware.
+                        tracing::error!(
+                            cause = status.message(),
+                            "the server has quarantined this worker: examine the machine, then restart the worker"
+                        );
+                        QUARANTINE_PAUSE
+                    } else {
+                        let problem = if was_attached { "connection lost" } else { "the server cannot be reached" };
+                        tracing::warn!(code = ?status.code(), cause = status.message(), "{problem}, retrying");
+                        pauses.next_pause()
+                    }
                 }
-            }
+            };
             if self.is_drained() {
                 return Ok(());
             }
-            tokio::time::sleep(pauses.next_pause()).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -136,10 +149,33 @@ impl Agent {
     }
 }
 
+/// Whether the server refuses this worker because its results were found wrong.
+fn is_quarantine(status: &Status) -> bool {
+    status.code() == Code::FailedPrecondition && reason(status) == "WORKER_QUARANTINED"
+}
+
 /// Whether the status means that the server will never accept this worker as it is.
 fn is_refusal(status: &Status) -> bool {
     matches!(
         status.code(),
         Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::InvalidArgument
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::{ErrorDetails, StatusExt as _};
+
+    use super::*;
+
+    #[test]
+    fn a_quarantined_worker_stays_and_a_refused_one_ends() {
+        let details = ErrorDetails::with_error_info("WORKER_QUARANTINED", "cloakwork", []);
+        let quarantine = Status::with_error_details(Code::FailedPrecondition, "found wrong", details);
+        assert!(is_quarantine(&quarantine) && !is_refusal(&quarantine));
+        let refused = Status::unauthenticated("revoked");
+        assert!(is_refusal(&refused) && !is_quarantine(&refused));
+        let unknown = Status::failed_precondition("the worker has no assignment yet");
+        assert!(!is_refusal(&unknown) && !is_quarantine(&unknown));
+    }
 }

@@ -78,7 +78,7 @@ impl Agent {
 }
 
 /// The server's stable code of a refusal.
-fn reason(refusal: &Status) -> String {
+pub(super) fn reason(refusal: &Status) -> String {
     refusal.get_details_error_info().map(|info| info.reason).unwrap_or_default()
 }
 

@@ -72,8 +72,8 @@ impl Service {
 
     async fn holds_check(&mut self, worker: WorkerId) -> bool {
         self.fixture.settles().await;
-        let (_, wishes, _) = self.wishes.iter().find(|(id, ..)| *id == worker).expect("attached");
-        let wish = wishes.borrow().clone();
+        let found = self.wished().into_iter().find(|(id, _)| *id == worker);
+        let wish = found.and_then(|(_, wish)| wish);
         wish.iter().flat_map(|leases| leases.values()).any(|leased| leased.check.is_some())
     }
 
@@ -134,8 +134,8 @@ impl Service {
     async fn holder(&mut self, number: u8) -> WorkerId {
         self.fixture.settles().await;
         let holds = |wish: &Wish| wish.iter().flat_map(|leases| leases.keys()).any(|(id, _)| id.0 == number.into());
-        let holder = self.wishes.iter().find(|(_, wishes, _)| holds(&wishes.borrow()));
-        holder.map(|(worker, ..)| *worker).expect("a holder")
+        let holder = self.wished().into_iter().find(|(_, wish)| holds(wish));
+        holder.map(|(worker, _)| worker).expect("a holder")
     }
 
     async fn answer(&mut self, worker: WorkerId, digest: u8) {
@@ -153,6 +153,12 @@ impl Service {
         self.fixture.settles().await;
     }
 
+    /// The leases of each worker whose stream is open.
+    fn wished(&self) -> Vec<(WorkerId, Wish)> {
+        let open = self.wishes.iter().filter(|(_, wishes, _)| wishes.has_changed().is_ok());
+        open.map(|(worker, wishes, _)| (*worker, wishes.borrow().clone())).collect()
+    }
+
     /// The worker that holds a check.
     async fn checker(&mut self) -> WorkerId {
         self.check_of_rows(2).await.0
@@ -161,9 +167,8 @@ impl Service {
     /// A check of this number of rows, and its worker.
     async fn check_of_rows(&mut self, rows: usize) -> (WorkerId, Arc<Leased>) {
         self.fixture.settles().await;
-        let all = self.wishes.iter().flat_map(|(worker, wishes, _)| {
-            let wish = wishes.borrow().clone();
-            wish.iter().flat_map(|leases| leases.values().cloned()).map(|leased| (*worker, leased)).collect::<Vec<_>>()
+        let all = self.wished().into_iter().flat_map(|(worker, wish)| {
+            wish.iter().flat_map(|leases| leases.values().cloned()).map(|leased| (worker, leased)).collect::<Vec<_>>()
         });
         let mut checks = all.filter(|(_, leased)| leased.check.as_ref().is_some_and(|check| check.rows.len() == rows));
         checks.next().expect("a worker holds the check")
@@ -172,9 +177,14 @@ impl Service {
     /// Whether a worker is refused as quarantined.
     async fn is_quarantined(&self, worker: WorkerId) -> bool {
         match self.fixture.dispatcher.leased(worker, JobId(0), 1).await {
-            Ok(_) => false,
+            Ok(_) => {
+                self.fixture.dispatcher.admit(worker).await.expect("it may attach");
+                false
+            }
             Err(error) => {
                 assert_eq!(error.reason(), WORKER_QUARANTINED, "{error}");
+                let refused = self.fixture.dispatcher.admit(worker).await.unwrap_err();
+                assert_eq!(refused.reason(), WORKER_QUARANTINED, "{refused}");
                 true
             }
         }
@@ -237,11 +247,12 @@ async fn the_worker_that_differs_from_two_others_is_quarantined() {
             service.fixture.submit(number, true).await.unwrap().unwrap();
             assert_ne!(service.holder(number).await, order[liar]);
         }
-        // Nor does it after a time away.
+        // Its stream has ended, and it cannot attach again.
         let liar = order[liar];
-        service.detach(liar).await;
-        service.attach(liar, CLASS).await;
-        assert!(service.is_quarantined(liar).await);
+        let (_, wishes, _) = service.wishes.iter().find(|(id, ..)| *id == liar).expect("attached");
+        assert!(wishes.has_changed().is_err(), "the stream is closed");
+        let refused = service.fixture.dispatcher.attach(report_of_class(liar, CLASS)).await.unwrap_err();
+        assert_eq!(refused.reason(), WORKER_QUARANTINED);
     }
 }
 
@@ -388,6 +399,37 @@ async fn rows_that_cannot_be_checked_are_counted_by_reason() {
         "cloakwork_unverified_rows_total{reason=\"no_worker\"} 4",
         "cloakwork_unverified_rows_total{reason=\"not_reproducible\"} 2",
     ]);
+}
+
+/// A worker that could change its class with its result could choose which results are checked.
+#[tokio::test]
+async fn a_result_is_checked_in_the_class_that_its_worker_had_when_it_got_the_job() {
+    let mut service = Service::new(&[FIRST, SECOND]).await;
+    service.fixture.submit(1, true).await.unwrap().unwrap();
+    assert_eq!(service.holder(1).await, FIRST);
+    let leased = service.lease(FIRST, |leased| leased.meta.id == JobId(1)).await;
+    let (_, _, stream) = service.wishes.iter().find(|(id, ..)| *id == FIRST).expect("attached");
+    let changed = report_of_class(FIRST, "another class");
+    service.fixture.dispatcher.report(*stream, changed).await.unwrap();
+    let outputs = Ok(vec![Content::inline(Bytes::from_static(b"output"))]);
+    assert!(service.hand_in(FIRST, &leased, outputs, Some(sample(7))).await.unwrap());
+    service.answer(SECOND, 7).await;
+    service.assert_metrics(&["cloakwork_verified_rows_total 2"]);
+}
+
+/// An alert on an increase does not see the first value of a series that begins with it.
+#[tokio::test]
+async fn counters_of_checks_begin_with_zero() {
+    let telemetry = Telemetry::new().unwrap();
+    checks::export_zeros(&telemetry.metrics);
+    let scraped = telemetry.scrape().unwrap();
+    let names = ["cloakwork_verified_rows_total", "cloakwork_verify_mismatches_total"];
+    let names = names.into_iter().chain(["cloakwork_workers_quarantined_total"]).map(str::to_owned);
+    let reasons = ["no_worker", "not_reproducible", "crowded", "too_large", "failed", "lost", "late", "wrong"];
+    let by_reason = reasons.map(|reason| format!("cloakwork_unverified_rows_total{{reason=\"{reason}\"}}"));
+    for series in names.chain(by_reason) {
+        assert!(scraped.lines().any(|line| *line == format!("{series} 0")), "no {series}:\n{scraped}");
+    }
 }
 
 #[tokio::test]

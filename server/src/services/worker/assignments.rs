@@ -113,3 +113,37 @@ impl Assignments {
 /// Bytes of content after which a message takes no further job. The last job may exceed the bound
 /// by the size of one request.
 const CONTENT_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread};
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// A stream that looked again at once, for a certificate that it cannot send yet, would take a
+    /// thread of the runtime for itself.
+    #[test]
+    fn a_stream_with_a_certificate_and_without_a_wish_waits() {
+        let (done, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let (_shown, shown) = watch::channel(HashSet::new());
+            let (certificate, certificates) = watch::channel(Bytes::from_static(b"first"));
+            let (wish, wishes) = watch::channel(None);
+            let draining = CancellationToken::new();
+            let assignments = Assignments::new(shown, certificates, Duration::from_secs(1), draining.clone());
+            let mut messages = Box::pin(assignments.stream(wishes));
+            let before = messages.next().now_or_never().is_none();
+            certificate.send_replace(Bytes::from_static(b"second"));
+            draining.cancel();
+            let renewed = messages.next().now_or_never().is_none();
+            wish.send_replace(Some(std::sync::Arc::default()));
+            let first = messages.next().now_or_never().flatten().and_then(Result::ok).expect("a message");
+            let _ = done.send((before, renewed, first.certificate, first.draining));
+        });
+        // The thread may also be slow.
+        let ended = ended.recv_timeout(Duration::from_secs(60)).expect("the stream waits");
+        assert_eq!(ended, (true, true, Bytes::from_static(b"second"), true));
+    }
+}

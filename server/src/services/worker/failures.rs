@@ -104,12 +104,12 @@ impl Failures {
                 Found::Intact => {
                     tracing::warn!(%part, "a worker reported a key part as damaged, but its stored bytes are intact");
                     self.telemetry.metrics.false_alarms.add(1, []);
-                    return Ok(another(
-                        DEVICE_FAILED,
-                        "the worker misread a part of the key; its stored bytes are intact",
-                    ));
+                    let message = "the worker misread a part of the key; its stored bytes are intact";
+                    return Ok(retried(DEVICE_FAILED, message, Retry::Elsewhere));
                 }
-                Found::Unreadable => return Ok(another(BLOB_UNAVAILABLE, "a part of the key cannot be read")),
+                Found::Unreadable => {
+                    return Ok(retried(BLOB_UNAVAILABLE, "a part of the key cannot be read", Retry::Anywhere));
+                }
             }
         }
         let retry = match claim.is_retryable {
@@ -195,9 +195,9 @@ pub(super) fn no_room(status: &Status) -> Option<Failure> {
 }
 
 /// A failure that lets the job have another attempt.
-fn another(reason: Reason, message: &str) -> Failure {
+fn retried(reason: Reason, message: &str, retry: Retry) -> Failure {
     let error = v1::JobError { reason: reason.code.to_owned(), message: message.to_owned() };
-    Failure { error, retry: Retry::Anywhere }
+    Failure { error, retry }
 }
 
 /// Maximum number of bytes kept of a worker's message.

@@ -11,7 +11,7 @@ use cloakwork_proto::v1::{
     self, commit_header::Outcome, commit_result_request::Part, worker_service_client::WorkerServiceClient,
     worker_service_server::WorkerServiceServer,
 };
-use cloakwork_scheduler::{JobId, Report, WorkerId};
+use cloakwork_scheduler::{JobId, Report, Retry, WorkerId};
 use cloakwork_share::FairShare;
 use prost::Message as _;
 use tokio::{
@@ -441,6 +441,47 @@ async fn a_key_part_is_not_read_for_a_lease_that_was_lost_meanwhile() {
     drop(others);
     let error = timeout(STEP_TIMEOUT, call).await.expect("it ends").unwrap().expect_err("a lost lease");
     assert_eq!(error.reason(), STALE_LEASE);
+}
+
+#[tokio::test]
+async fn a_job_that_failed_for_a_reason_of_its_worker_goes_to_another_worker() {
+    let mut fixture = Fixture::new(Limits::default()).await;
+    let part = fixture.register().await;
+    let leased = fixture.lease(1, &[], &[part]).await;
+    let cases = [
+        ("DEVICE_FAILED", true, None, Retry::Elsewhere),
+        ("WORKER_OUT_OF_MEMORY", true, None, Retry::Elsewhere),
+        ("ATTESTATION_EXPIRED", true, None, Retry::Elsewhere),
+        ("CERTIFICATE_UNAVAILABLE", true, None, Retry::Elsewhere),
+        ("BLOB_UNAVAILABLE", true, None, Retry::Anywhere),
+        ("unheard of", true, None, Retry::Anywhere),
+        ("DEVICE_FAILED", false, None, Retry::Never),
+        // Its bytes are intact.
+        ("KEY_CORRUPT", false, Some(crate::digest::to_proto(&part)), Retry::Elsewhere),
+    ];
+    for (reason, retryable, bad_key_part, expected) in cases {
+        let claim = v1::CommitFailure { reason: reason.to_owned(), retryable, bad_key_part, ..Default::default() };
+        let claim = Claim::read(&claim).unwrap();
+        let judged = fixture.workers.failures.judge(claim, WORKER, &leased, async { Ok(()) }).await.unwrap();
+        assert_eq!(judged.retry, expected, "{reason}, retryable: {retryable}");
+    }
+}
+
+/// A worker that could leave out the form of its result could choose which results are checked.
+#[tokio::test]
+async fn a_result_of_a_worker_with_a_class_states_its_lowering() {
+    let mut fixture = Fixture::new(without_inline_outputs()).await;
+    let leased = fixture.lease(1, &[], &[]).await;
+    let list = list(1);
+    let stated = result(&leased, &[proto_digest(&list)]);
+    let mut missing = stated.clone();
+    let Some(Part::Header(header)) = &mut missing.part else { panic!("a header") };
+    header.lowering = v1::Lowering::Unspecified.into();
+    let status = fixture.hand_in(vec![missing, data(&list)]).await.expect_err("no lowering");
+    assert_eq!(reason(&status), "INVALID_ARGUMENT", "{status}");
+    let fields = status.get_details_bad_request().expect("a field").field_violations;
+    assert_eq!(fields[0].field, "lowering");
+    assert!(fixture.hand_in(vec![stated, data(&list)]).await.unwrap());
 }
 
 #[tokio::test]
