@@ -80,11 +80,11 @@ impl CkksKeys {
         Ok(envelope.into())
     }
 
-    /// Decrypts numbers that were encrypted or computed under the key, and rounds them to
-    /// [`DIGITS`] digits behind the point. The ciphertext is checked, including its digest, and
-    /// must have its shape. The numbers are wiped on drop.
+    /// Decrypts numbers that were encrypted or computed under the key, and rounds them to the
+    /// digits that results of the set keep (`result_digits`). The ciphertext is checked, including
+    /// its digest, and must have its shape. The numbers are wiped on drop.
     pub fn decrypt(&self, list: &Encrypted) -> Result<Zeroizing<Vec<Complex>>> {
-        self.decrypt_rounded(list, DIGITS)
+        self.decrypt_rounded(list, self.set().result_digits)
     }
 
     /// Like [`Self::decrypt`], with another number of digits behind the point. Digits below some
@@ -138,10 +138,6 @@ impl fmt::Debug for CkksKeys {
         write!(out, "CkksKeys({:?}, {} parts)", self.key, self.parts.len())
     }
 }
-
-/// Digits behind the point that results keep by default. Their last one is about ten bits above the
-/// error of a bootstrap (docs/ckks.md).
-pub const DIGITS: u8 = 4;
 
 fn rounded(number: Complex, digits: u8) -> Complex {
     let power = 10_f64.powi(digits.into());

@@ -72,8 +72,8 @@ mod upload;
 
 pub use bytes::Bytes;
 pub use ckks::{
-    BootstrapKind, CkksBootstrap, CkksKeys, CkksPublicKey, CkksWish, Complex, DIGITS, Flooding, KeySize, Vector,
-    VectorProgram, VectorProgramBuilder, VectorValue, ckks_set_by_name,
+    BootstrapKind, CkksBootstrap, CkksKeys, CkksPublicKey, CkksWish, Complex, Flooding, KeySize, Vector, VectorProgram,
+    VectorProgramBuilder, VectorValue, ckks_set_by_name,
 };
 pub use client::Client;
 /// Public keys of an installation, and why a result is not one of its own.

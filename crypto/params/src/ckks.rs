@@ -36,6 +36,9 @@ pub struct CkksSet {
     pub digit_sizes: &'static [usize],
     /// log2 of the scale, by which numbers are multiplied to become integers.
     pub scale_log2: u32,
+    /// Number of digits behind the point that results keep. The last one is about ten bits above
+    /// the error of a bootstrap (docs/ckks.md).
+    pub result_digits: u8,
     /// The highest level at which numbers are encrypted and computed on. The primes above this
     /// level are for bootstraps.
     pub working_level: usize,

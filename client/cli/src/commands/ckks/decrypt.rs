@@ -1,6 +1,6 @@
 //! `cloakwork ckks decrypt`.
 
-use cloakwork_client::{CkksError, ClientError, Complex, DIGITS, Flooding, SecretError};
+use cloakwork_client::{CkksError, ClientError, Complex, Flooding, SecretError};
 use serde_json::json;
 
 use super::{ciphertext::fetch, number::Number};
@@ -30,10 +30,10 @@ use crate::{context::Context, failure::Failure, output::show};
 pub(crate) struct Args {
     /// Ciphertext: a file, or a resource name on the server.
     ciphertext: String,
-    /// Number of digits behind the point, at most 17. All of them are printed, but digits behind
-    /// the fourth one belong to the error.
-    #[arg(long, value_name = "N", default_value_t = DIGITS, value_parser = clap::value_parser!(u8).range(..=17))]
-    digits: u8,
+    /// Number of digits behind the point, at most 17 [default: those about ten bits above the error
+    /// of a bootstrap]. All of them are printed, but further digits belong to the error.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=17))]
+    digits: Option<u8>,
     /// Add noise that hides errors of up to this root mean square, for every input that an observer
     /// may know or choose.
     #[arg(long, value_name = "E", requires = "shown", conflicts_with = "digits")]
@@ -53,8 +53,12 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let flooding = args.flooding()?;
     let keys = context.ckks_keys().await?;
     let (list, vector) = fetch(context, &keys, &args.ciphertext).await?;
+    let safe = keys.set().result_digits;
     let (numbers, digits) = match flooding {
-        None => (keys.decrypt_rounded(&list, args.digits), args.digits),
+        None => {
+            let digits = args.digits.unwrap_or(safe);
+            (keys.decrypt_rounded(&list, digits), digits)
+        }
         Some(flooding) => {
             let noise = flooding.noise(vector.slots_log2);
             eprintln!("cloakwork: each number has noise of {noise:.1e} in the root mean square");
@@ -63,8 +67,11 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     };
     let numbers = numbers.map_err(|error| failed(&args.ciphertext, error))?;
     let numbers = &numbers[..args.first.unwrap_or(usize::MAX).min(numbers.len())];
-    if args.error.is_none() && digits > DIGITS {
-        eprintln!("cloakwork: {PUBLICATION_WARNING}");
+    if args.error.is_none() && digits > safe {
+        eprintln!(
+            "cloakwork: these numbers have digits of their errors, which depend on the secret key: round numbers that \
+             others will see (--digits {safe} or fewer; see `cloakwork ckks decrypt --help`)"
+        );
     }
     show(
         context.global.json,
@@ -107,18 +114,13 @@ impl Args {
     }
 }
 
-const PUBLICATION_WARNING: &str = "these numbers have digits of their errors, which depend on the secret key: \
-                                   round numbers that others will see (--digits 4 or fewer; see \
-                                   `cloakwork ckks decrypt --help`)";
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_are_printed_with_their_digits() {
-        let args =
-            |real| Args { ciphertext: String::new(), digits: DIGITS, error: None, shown: None, first: None, real };
+        let args = |real| Args { ciphertext: String::new(), digits: None, error: None, shown: None, first: None, real };
         let number = Complex::new(0.123, -2.0);
         assert_eq!(args(false).text(number, 3), "0.123-2.000i");
         assert_eq!(args(true).text(number, 2), "0.12");
