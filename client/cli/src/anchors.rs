@@ -65,6 +65,16 @@ impl Anchors {
         })
     }
 
+    /// Pins an anchor for a server that has none.
+    pub(crate) fn pin_first(keys: &Path, server: &str, anchor: Anchor) -> Result<(), Failure> {
+        let server = normal(server);
+        Self::change(keys, |pins| {
+            if !pins.iter().any(|(pinned, _)| *pinned == server) {
+                pins.push((server.to_owned(), anchor));
+            }
+        })
+    }
+
     /// Removes the anchor of a server. Returns false if the server has none.
     pub(crate) fn unpin(keys: &Path, server: &str) -> Result<bool, Failure> {
         let mut found = false;
@@ -131,6 +141,8 @@ mod tests {
         assert_eq!((read().of(one), read().of(&format!("{other}/"))), (Some(&anchor('1')), Some(&anchor('2'))));
         assert_eq!(read().of("https://one"), None);
         Anchors::pin(keys.path(), one, anchor('3')).expect("written");
+        assert_eq!((read().of(one), read().pins().len()), (Some(&anchor('3')), 2));
+        Anchors::pin_first(keys.path(), &format!("{one}/"), anchor('4')).expect("written");
         assert_eq!((read().of(one), read().pins().len()), (Some(&anchor('3')), 2));
         let unpin = || Anchors::unpin(keys.path(), one).expect("written");
         assert!(unpin() && !unpin());

@@ -78,7 +78,7 @@ impl Context {
         if Anchors::read(keys)?.of(server).is_some() {
             return Ok(());
         }
-        match Anchors::pin(keys, server, named.clone()) {
+        match Anchors::pin_first(keys, server, named.clone()) {
             // The result of this command is verified anyway.
             Err(Failure::Io(error)) => {
                 eprintln!("cloakwork: warning: the anchor of {server} is not pinned: {error}");
