@@ -156,8 +156,8 @@ impl Dispatcher {
     }
 
     /// Fails for a worker that is quarantined.
-    pub async fn admit(&self, worker: WorkerId) -> Result<(), ApiError> {
-        self.ask(|reply| Command::Admit { worker, reply }).await?
+    pub async fn refuse_quarantined(&self, worker: WorkerId) -> Result<(), ApiError> {
+        self.ask(|reply| Command::RefuseQuarantined { worker, reply }).await?
     }
 
     /// Registers the stream that a worker opened. The returned receiver yields the leases that the

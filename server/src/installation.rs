@@ -181,12 +181,13 @@ impl Installation {
     }
 
     /// Whether a worker's certificate is one of this installation's current key, for this worker,
-    /// and valid now.
+    /// and valid now. A certificate with a longer life than the configured one is replaced.
     fn is_valid(&self, certificate: &Certificate, worker: WorkerId, key: PublicKey) -> bool {
-        let claim = certificate.claim();
+        let (claim, now) = (certificate.claim(), self.clock.unix_micros());
         claim.installation == self.certifier.installation()
             && (claim.worker, claim.key) == (worker.0.to_be_bytes(), key)
-            && claim.holds_at(self.clock.unix_micros())
+            && claim.holds_at(now)
+            && claim.not_after_micros <= unix_micros_after(now, self.life).saturating_add(CLOCK_SKEW_MICROS)
             && self.verifier.check_certificate(certificate).is_ok()
     }
 }

@@ -19,7 +19,8 @@ pub(crate) fn digest() -> Option<&'static str> {
 }
 
 fn read() -> io::Result<String> {
-    let file = File::open(std::env::current_exe()?)?;
+    // This link leads to the running program, also after another file has taken its place.
+    let file = File::open("/proc/self/exe")?;
     let digest = blake3::Hasher::new().update_reader(file)?.finalize();
     Ok(digest.to_hex()[..DIGITS].to_owned())
 }

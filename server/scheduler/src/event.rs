@@ -45,15 +45,15 @@ pub enum Event {
     WorkerGone {
         /// The worker.
         worker: WorkerId,
-        /// Whether the worker's jobs may have killed it. False for a worker that drained and
-        /// announced its departure.
+        /// Whether the worker's jobs may have killed it. False for a worker that left in order,
+        /// was stopped together with the server, or was quarantined.
         crashed: bool,
     },
     /// Rows of an ended job are to be computed again. The last effect about a check is
     /// [`Effect::CheckEnded`].
     CheckSubmitted(NewCheck),
-    /// A worker's results were found wrong. The worker gets no work any more, as long as this
-    /// scheduler lives.
+    /// A worker's results were found wrong. The worker gets no work any more, as long as it is
+    /// among the latest `quarantined_max` of them.
     Quarantined {
         /// The worker.
         worker: WorkerId,
@@ -225,8 +225,7 @@ pub enum CheckEnd {
     NoWorker,
     /// Too many checks are waiting.
     Crowded,
-    /// The worker crashed, left, fell silent or was quarantined. A check is not tried again,
-    /// because its rows may have crashed the worker.
+    /// The worker crashed, left or fell silent. The rows of the check may have crashed it.
     WorkerLost {
         /// The worker.
         worker: WorkerId,

@@ -102,6 +102,11 @@ pub(crate) enum Turn {
 }
 
 impl Worker {
+    /// Whether the worker computes rows of the set, whatever it wants at present.
+    pub(crate) fn serves(&self, set: SetId) -> bool {
+        !self.draining && !self.quarantined && self.sets.contains(&set)
+    }
+
     /// Whether the worker would take a job of the set, now or once it has room.
     pub(crate) fn would_take(&self, set: SetId) -> bool {
         self.takes_work() && self.sets.contains(&set)

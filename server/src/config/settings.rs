@@ -105,7 +105,7 @@ sections! {
         listen.tls_key = "\"/etc/cloakwork/server.key\"":
             "The certificate's private key in PEM.";
         listen.client_ca = "\"/etc/cloakwork/ca.pem\"":
-            "Authority for client certificates, in PEM. A certificate that a caller presents must be signed by it. Workers may authenticate with a certificate.";
+            "Authority for the certificates of workers, in PEM. A certificate that a caller presents must be signed by it, and makes the caller a worker.";
         listen.admin_tls:
             "Use the certificate on the admin port as well.";
         listen.trusted_proxies:

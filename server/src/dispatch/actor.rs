@@ -214,10 +214,10 @@ impl Actor {
                 None => self.decided.answers.push(Answer::Settled(reply)),
                 Some(_) => drop(reply.send(())),
             },
-            Command::Admit { worker, reply } => drop(reply.send(self.checks.admit(worker))),
+            Command::RefuseQuarantined { worker, reply } => drop(reply.send(self.checks.refuse_quarantined(worker))),
             Command::Attach { report, turn: _turn, reply } => {
                 let worker = report.worker;
-                match self.checks.admit(worker).and_then(|()| self.workers.attach(report.clone())) {
+                match self.checks.refuse_quarantined(worker).and_then(|()| self.workers.attach(report.clone())) {
                     Ok((wishes, stream)) => {
                         self.reported(&report);
                         // The complete assignment, changed or not, because the new stream has
@@ -248,7 +248,7 @@ impl Actor {
             Command::Leased { worker, job, epoch, reply } => {
                 let leased = self.workers.wished(worker).map(|wish| wish.get(&(job, epoch)).cloned());
                 let leased = leased.ok_or_else(|| WORKER_UNKNOWN.error("the worker has no assignment yet"));
-                let _ = reply.send(self.checks.admit(worker).and(leased));
+                let _ = reply.send(self.checks.refuse_quarantined(worker).and(leased));
             }
             Command::Commit { outcome, share, reply } => self.commit(HandedIn { outcome, share }, reply),
             Command::Drain => self.draining = true,
@@ -285,7 +285,7 @@ impl Actor {
 
     fn commit(&mut self, handed_in: HandedIn, reply: oneshot::Sender<Result<bool, ApiError>>) {
         let outcome = &handed_in.outcome;
-        if let Err(refusal) = self.checks.admit(outcome.worker) {
+        if let Err(refusal) = self.checks.refuse_quarantined(outcome.worker) {
             return drop(reply.send(Err(refusal)));
         }
         let event = Event::Committed {
@@ -333,8 +333,7 @@ impl Actor {
             return;
         }
         (self.pools_due_micros, self.pools_next_micros) = (None, now_micros + POOLS_INTERVAL_MICROS);
-        // Quarantined workers compute nothing.
-        let pools = self.workers.pools(|worker| self.checks.admit(worker).is_ok());
+        let pools = self.workers.pools();
         self.pools.send_if_modified(|known| {
             let changed = **known != pools;
             if changed {

@@ -161,16 +161,18 @@ impl Checks {
     }
 
     /// Fails for a worker that is quarantined.
-    pub(super) fn admit(&self, worker: WorkerId) -> Result<(), ApiError> {
+    pub(super) fn refuse_quarantined(&self, worker: WorkerId) -> Result<(), ApiError> {
         match self.is_quarantined(worker) {
             false => Ok(()),
             true => Err(WORKER_QUARANTINED.error("the results of this worker were found wrong")),
         }
     }
 
-    /// The events that quarantine the same workers in a new scheduler.
+    /// The events that quarantine the same workers in a new scheduler, and remove those that held
+    /// jobs.
     pub(super) fn quarantines(&self) -> Vec<Event> {
-        self.quarantined.iter().map(|worker| Event::Quarantined { worker: *worker }).collect()
+        let events = |worker| [Event::Quarantined { worker }, Event::WorkerGone { worker, crashed: false }];
+        self.quarantined.iter().copied().flat_map(events).collect()
     }
 
     /// The lease of a check. Returns `None` for the ID of a job.
@@ -389,10 +391,11 @@ impl Actor {
             }
             self.checks.quarantined.push_back(worker);
             self.checks.events.push_back(Event::Quarantined { worker });
+            self.checks.events.push_back(Event::WorkerGone { worker, crashed: false });
             // The end of its stream also ends the renewal of its certificate. The worker learns of
             // the quarantine when it attaches again.
-            self.workers.remove(worker);
-            self.checks.events.push_back(Event::WorkerGone { worker, crashed: false });
+            self.workers.expel(worker);
+            self.parts.telemetry.metrics.worker_disconnects.add(1, ["quarantined"]);
             self.pools_changed();
         }
     }

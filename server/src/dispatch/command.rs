@@ -43,7 +43,7 @@ pub(super) enum Command {
     Settled {
         reply: oneshot::Sender<()>,
     },
-    Admit {
+    RefuseQuarantined {
         worker: WorkerId,
         reply: oneshot::Sender<Result<(), ApiError>>,
     },

@@ -30,8 +30,8 @@ pub type Turn<'l> = tokio::sync::MutexGuard<'l, Announced>;
 pub struct Announced {
     /// Hash of the digests of the outputs that were announced first.
     first: Option<blake3::Hash>,
-    /// The rows of them that are computed a second time, once drawn.
-    rows: Option<Arc<[u64]>>,
+    /// The seed of the draw of rows that are computed a second time.
+    seed: Option<[u8; 32]>,
 }
 
 /// A read of a blob under a lease, until dropped.
@@ -79,12 +79,13 @@ impl Announced {
         *self.first.get_or_insert(announced) == announced
     }
 
-    /// The rows that are computed a second time. The rows are drawn once for a lease. A worker that
-    /// could have them drawn again, by repeating its call, could wait for a draw that it likes.
-    pub fn rows<E>(&mut self, draw: impl FnOnce() -> Result<Vec<u64>, E>) -> Result<Arc<[u64]>, E> {
-        match &self.rows {
-            Some(rows) => Ok(rows.clone()),
-            None => Ok(self.rows.insert(draw()?.into()).clone()),
+    /// The seed of the draw of rows that are computed a second time. A lease has one seed. A worker
+    /// that could have the rows drawn again, by repeating its call, could wait for a draw that it
+    /// likes.
+    pub fn seed<E>(&mut self, make: impl FnOnce() -> Result<[u8; 32], E>) -> Result<[u8; 32], E> {
+        match self.seed {
+            Some(seed) => Ok(seed),
+            None => Ok(*self.seed.insert(make()?)),
         }
     }
 }
@@ -133,8 +134,9 @@ mod tests {
         assert!(!announced.is_first(&[two, one]));
         assert!(!announced.is_first(&[one]));
         // Its rows are drawn once, unless the draw fails.
-        assert_eq!(announced.rows(|| Err(())), Err(()));
-        assert_eq!(announced.rows(|| Ok::<_, ()>(vec![3, 5])).as_deref(), Ok(&[3, 5][..]));
-        assert_eq!(announced.rows(|| Ok::<_, ()>(vec![4])).as_deref(), Ok(&[3, 5][..]));
+        assert_eq!(announced.seed(|| Err(())), Err(()));
+        for seed in [[3; 32], [4; 32]] {
+            assert_eq!(announced.seed(|| Ok::<_, ()>(seed)), Ok([3; 32]));
+        }
     }
 }

@@ -73,8 +73,9 @@ pub struct Leased {
     /// The rows to compute a second time, if this is a check. Its outputs are compared and
     /// dropped.
     pub check: Option<CheckedRows>,
-    /// Class of the workers whose results have the same bits, at the beginning of the attempt.
-    /// Empty if the worker's results are not reproducible, so that no rows of them can be checked.
+    /// Class of the workers whose results have the same bits, as the worker stated it when this
+    /// process first gave it the lease. Empty if the worker's results are not reproducible, so that
+    /// no rows of them can be checked.
     pub class: Arc<str>,
 }
 

@@ -54,7 +54,8 @@ pub(super) fn view<'r>(reports: impl Iterator<Item = &'r WorkerReport>) -> Vec<P
     let mut holders: HashMap<&Bytes, usize> = HashMap::new();
     for report in reports {
         pools.entry(&report.report.pool).or_default().add(report, &mut holders);
-        *classes.entry(&report.report.class).or_default() += 1;
+        // A worker that leaves computes no rows a second time.
+        *classes.entry(&report.report.class).or_default() += usize::from(!report.report.draining);
     }
     let curves: usize = pools.values().map(|pool| pool.curves.len()).sum();
     let points = (VIEW_POINTS_MAX / curves.max(1)).clamp(CURVE_POINTS_MIN, POINTS_MAX);
@@ -77,7 +78,9 @@ impl<'r> Pool<'r> {
     fn add(&mut self, report: &'r WorkerReport, holders: &mut HashMap<&'r Bytes, usize>) {
         let WorkerReport { name, waves, resident, resident_bytes, .. } = report;
         self.workers += 1;
-        self.classes.insert(&report.report.class);
+        if !report.report.draining {
+            self.classes.insert(&report.report.class);
+        }
         for WavePoint { set, width, micros } in waves {
             self.curves.entry(set.id).or_insert_with(|| Curve::new(set)).add(*width, *micros);
         }
@@ -230,7 +233,8 @@ mod tests {
                 .zip(1..)
                 .map(|((pool, class), number)| {
                     let mut report = report(number, pool);
-                    report.report.class = (*class).to_owned();
+                    report.report.draining = class.starts_with("leaving ");
+                    report.report.class = class.trim_start_matches("leaving ").to_owned();
                     report
                 })
                 .collect();
@@ -239,6 +243,8 @@ mod tests {
         assert_eq!(with(&[("cpu", "a")]), [false]);
         assert_eq!(with(&[("cpu", "a"), ("cpu", "a")]), [true]);
         assert_eq!(with(&[("cpu", "a"), ("cpu", "a"), ("cpu", "b")]), [false]);
+        assert_eq!(with(&[("cpu", "a"), ("cpu", "leaving a")]), [false]);
+        assert_eq!(with(&[("cpu", "a"), ("cpu", "a"), ("cpu", "leaving b")]), [true]);
         assert_eq!(with(&[("cpu", "a"), ("gpu", ""), ("gpu", ""), ("other", "a")]), [true, false, true]);
     }
 

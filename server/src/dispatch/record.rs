@@ -70,7 +70,7 @@ pub(super) fn observe(metrics: &Metrics, stats: &Stats, now: u64, pools: &[PoolV
     metrics.oldest_queued.set(oldest / 1_000_000, []);
     let all: usize = stats.pools.values().map(|pool| pool.workers).sum();
     let draining: usize = stats.pools.values().map(|pool| pool.draining).sum();
-    metrics.workers.set(all.saturating_sub(draining + stats.quarantined) as u64, ["ready"]);
+    metrics.workers.set(all.saturating_sub(draining) as u64, ["ready"]);
     metrics.workers.set(draining as u64, ["draining"]);
     metrics.keys_resident.set(pools.iter().map(|pool| pool.resident_keys).sum(), []);
     // Workers may report any number.

@@ -3,7 +3,7 @@
 //! One transaction is on its way to the store at a time. Meanwhile the dispatcher makes further
 //! decisions, which wait for the next transaction. No caller learns of a decision before its
 //! commit, except in the two cases below. No worker loses a lease before the commit of the decision
-//! that ends the lease.
+//! that ends the lease, except a worker that is quarantined: its results are refused in any case.
 //! `recover.rs` describes a transaction that fails.
 //!
 //! Two actions do not wait for a transaction, because no one relies on the server for them. The
@@ -217,6 +217,10 @@ impl Actor {
         }
         let kept: HashSet<JobId> = self.decided.leased_until_commit();
         for (worker, leases) in mem::take(&mut self.assignments) {
+            // The worker may have gone since the scheduler made its assignment.
+            if !self.workers.is_known(worker) {
+                continue;
+            }
             let before = self.workers.wished(worker);
             if before.is_none() && self.load_reported(worker, &leases) {
                 continue;

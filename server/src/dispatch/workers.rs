@@ -91,9 +91,16 @@ impl Workers {
         left
     }
 
-    /// Removes a worker, and thereby ends its stream.
-    pub(super) fn remove(&mut self, worker: WorkerId) {
-        self.links.remove(&worker);
+    /// Removes a worker. Its stream withdraws all leases, and ends.
+    pub(super) fn expel(&mut self, worker: WorkerId) {
+        if let Some(link) = self.links.remove(&worker) {
+            link.wish.send_replace(Some(Arc::default()));
+        }
+    }
+
+    /// Whether a worker is attached, or may still attach again.
+    pub(super) fn is_known(&self, worker: WorkerId) -> bool {
+        self.links.contains_key(&worker)
     }
 
     /// Removes the workers that have not reconnected in time, and returns their IDs and names.
@@ -145,9 +152,9 @@ impl Workers {
         self.links.values().map(|link| &link.latest)
     }
 
-    /// The attached workers that `works` is true for, grouped by kind.
-    pub(super) fn pools(&self, works: impl Fn(WorkerId) -> bool) -> Vec<PoolView> {
-        let attached = self.links.values().filter(|link| link.lost_micros.is_none() && works(link.latest.worker));
+    /// The attached workers, grouped by kind.
+    pub(super) fn pools(&self) -> Vec<PoolView> {
+        let attached = self.links.values().filter(|link| link.lost_micros.is_none());
         pools::view(attached.map(|link| &*link.latest))
     }
 }

@@ -97,7 +97,7 @@ metrics! {
     // Workers.
     workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining)";
     worker_disconnects: Counter ["reason"] "worker_disconnects_total" "workers"
-        "Workers that disconnected, by reason (left, lost, refused)";
+        "Workers that disconnected, by reason (left, lost, quarantined)";
     leases_expired: Counter ["clock"] "leases_expired_total" "leases"
         "Jobs taken from a worker, by the timeout that expired (connection, lease, progress)";
     certificates: Counter ["result"] "worker_certificates_total" "certificates"

@@ -88,7 +88,7 @@ impl WorkerService for Workers {
         let (worker, name) = (report.worker, report.name.clone());
         let interval = Duration::from_millis(self.limits.report_ms);
         // A quarantined worker gets no certificate: what it signs is of no use to anyone.
-        self.dispatcher.admit(worker).await?;
+        self.dispatcher.refuse_quarantined(worker).await?;
         // A worker without a certificate gets no job, because its results would be refused.
         let renewal = Renewal::begin(self.installation.clone(), worker, key, latest).await?;
         let assignments = Assignments::new(shown.subscribe(), renewal.certificates(), interval, self.draining.clone());

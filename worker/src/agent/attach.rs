@@ -8,7 +8,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use super::{Agent, FINAL_EXCHANGE_TIMEOUT, commit::reason};
+use super::{Agent, FINAL_EXCHANGE_TIMEOUT, commit::is_quarantine};
 use crate::WorkerError;
 
 /// How a stream ended.
@@ -56,7 +56,9 @@ impl Agent {
                         return Err(WorkerError::Refused { message: printable(status.message()).into_owned() });
                     }
                     if is_quarantine(&status) {
-                        // The process stays: another one would get jobs, with the same hardware.
+                        // Its jobs went to other workers. The process stays: another one would get
+                        // jobs, with the same hardware.
+                        self.retain_leases(|_| false);
                         tracing::error!(
                             cause = status.message(),
                             "the server has quarantined this worker: examine the machine, then restart the worker"
@@ -69,10 +71,18 @@ impl Agent {
                     }
                 }
             };
-            if self.is_drained() {
-                return Ok(());
+            tokio::select! {
+                biased;
+                () = self.drained() => return Ok(()),
+                () = tokio::time::sleep(pause) => {}
             }
-            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Waits until the worker has drained.
+    async fn drained(&self) {
+        while !self.is_drained() {
+            self.changed.notified().await;
         }
     }
 
@@ -147,11 +157,6 @@ impl Agent {
         };
         let _ = tokio::time::timeout(FINAL_EXCHANGE_TIMEOUT, talk).await;
     }
-}
-
-/// Whether the server refuses this worker because its results were found wrong.
-fn is_quarantine(status: &Status) -> bool {
-    status.code() == Code::FailedPrecondition && reason(status) == "WORKER_QUARANTINED"
 }
 
 /// Whether the status means that the server will never accept this worker as it is.

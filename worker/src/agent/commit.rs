@@ -8,7 +8,7 @@ use cloakwork_proto::{
     v1::{self, commit_header::Outcome, commit_result_request::Part},
 };
 use cloakwork_retry::Pauses;
-use tonic::Status;
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::{Agent, Held, job::MESSAGE_MAX};
@@ -23,12 +23,12 @@ const COMMIT_TIMEOUT_PER_MESSAGE: Duration = Duration::from_secs(2);
 
 impl Agent {
     /// Hands in an outcome. If the server refuses outputs, the job has failed on this worker, and
-    /// is handed in as such: the server then need not wait until the lease ends. Withdrawal of the
-    /// lease drops this future.
+    /// is handed in as such: the server then need not wait until the lease ends. A quarantined
+    /// worker hands in nothing. Withdrawal of the lease drops this future.
     pub(super) async fn commit(&self, held: &Held, header: v1::CommitHeader, outputs: Vec<Bytes>) {
         let of_outputs = matches!(header.outcome, Some(Outcome::Outputs(_)));
         let Err(refusal) = self.send(held, header.clone(), outputs).await else { return };
-        if of_outputs {
+        if of_outputs && !is_quarantine(&refusal) {
             let failure = v1::CommitFailure {
                 reason: reason(&refusal),
                 message: printable_at_most(refusal.message(), MESSAGE_MAX),
@@ -78,8 +78,13 @@ impl Agent {
 }
 
 /// The server's stable code of a refusal.
-pub(super) fn reason(refusal: &Status) -> String {
+fn reason(refusal: &Status) -> String {
     refusal.get_details_error_info().map(|info| info.reason).unwrap_or_default()
+}
+
+/// Whether the server refuses this worker because its results were found wrong.
+pub(super) fn is_quarantine(refusal: &Status) -> bool {
+    refusal.code() == Code::FailedPrecondition && reason(refusal) == "WORKER_QUARANTINED"
 }
 
 fn hex(bytes: &[u8]) -> String {

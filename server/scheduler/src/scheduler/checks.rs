@@ -5,7 +5,8 @@
 //! under full load would then check nothing. A check that has waited for a lease's time may
 //! therefore begin beside jobs, one on each worker.
 //!
-//! A check is tried once. Its rows may have crashed the worker, and no tenant waits for it.
+//! A check whose worker is lost ends. Its rows may have crashed the worker, and no tenant waits for
+//! it. A check of a worker that leaves in order, or is quarantined, goes to another worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,17 +79,16 @@ impl Checks {
 impl Check {
     /// Whether this worker's rows would compare with those of the first worker.
     fn fits(&self, id: WorkerId, worker: &Worker) -> bool {
-        worker.class == self.spec.class && worker.would_take(self.spec.group.set) && !self.spec.excluded.contains(&id)
+        worker.class == self.spec.class && worker.serves(self.spec.group.set) && !self.spec.excluded.contains(&id)
     }
 }
 
 impl Scheduler {
-    /// Whether some attached worker of the class could compute rows of the set, apart from the
-    /// excluded workers.
+    /// Whether some attached worker of the class computes rows of the set, apart from the excluded
+    /// workers. The worker may want no work at present: a check waits for it.
     pub fn can_check(&self, class: &str, set: SetId, excluded: &[WorkerId]) -> bool {
-        let fits = |(id, worker): (&WorkerId, &Worker)| {
-            worker.class == class && worker.would_take(set) && !excluded.contains(id)
-        };
+        let fits =
+            |(id, worker): (&WorkerId, &Worker)| worker.class == class && worker.serves(set) && !excluded.contains(id);
         !class.is_empty() && self.workers.iter().any(fits)
     }
 
@@ -250,7 +250,6 @@ impl Scheduler {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         worker.quarantined = true;
         let held: Vec<Seat> = worker.holds.values().map(|hold| hold.seat).collect();
-        let checks: Vec<JobId> = worker.checks.keys().copied().collect();
         if worker.mode == Mode::Reserved {
             worker.mode = Mode::Shared;
             self.todo.wake_all = true;
@@ -259,9 +258,7 @@ impl Scheduler {
         self.todo.wake.insert(id);
         // One more worker may now try suspects.
         self.todo.wake_all |= !self.suspects.is_empty();
-        for check in checks {
-            self.end_check(check, CheckEnd::WorkerLost { worker: id }, effects);
-        }
+        self.withdraw_checks(id);
         held.into_iter().for_each(|seat| self.requeue(seat, Why::Quarantined, effects));
     }
 

@@ -18,8 +18,6 @@ pub struct Stats {
     pub suspects: usize,
     /// Checks that wait or run. Jobs do not count checks.
     pub checks: usize,
-    /// Attached workers that are quarantined.
-    pub quarantined: usize,
     /// Cost of all unfinished jobs.
     pub cost: u128,
     /// Tenants with unfinished jobs.
@@ -39,7 +37,7 @@ pub struct Stats {
 pub struct PoolStats {
     /// Attached workers.
     pub workers: usize,
-    /// Attached workers that want no new jobs, apart from quarantined workers.
+    /// Attached workers that leave once their jobs have ended.
     pub draining: usize,
     /// Attached workers that try suspects, or are reserved for suspects.
     pub exclusive: usize,
@@ -96,7 +94,7 @@ impl Scheduler {
         for worker in self.workers.values() {
             let pool = pools.entry(worker.pool.clone()).or_default();
             pool.workers += 1;
-            pool.draining += usize::from(worker.draining && !worker.quarantined);
+            pool.draining += usize::from(worker.draining);
             pool.exclusive += usize::from(worker.mode != Mode::Shared);
             pool.jobs += worker.holds.len();
             pool.held_cost += u128::from(worker.held_cost);
@@ -107,7 +105,6 @@ impl Scheduler {
             running: self.jobs.len() - queued,
             suspects,
             checks: self.checks.len(),
-            quarantined: self.workers.values().filter(|worker| worker.quarantined).count(),
             cost: self.total.cost,
             tenants: self.tenants.len(),
             oldest_queued: self.ages.oldest(),

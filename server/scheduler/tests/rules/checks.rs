@@ -90,6 +90,20 @@ fn a_check_without_a_worker_ends_at_once() {
     assert_eq!(submit(&mut bed, other_set), Some(CheckEnd::NoWorker));
 }
 
+/// A worker wants no work until it has a certificate.
+#[test]
+fn a_check_waits_for_a_worker_that_wants_no_work_at_present() {
+    let mut bed = service(&["class"]);
+    bed.report(2, |report| {
+        report.class = "class".to_owned();
+        report.wanted_cost = 0;
+    });
+    assert!(bed.core.can_check("class", SetId(1), &[WorkerId(1)]));
+    assert_eq!((submit(&mut bed, check()), holders(&bed)), (None, vec![]));
+    report(&mut bed, 2, "class");
+    assert_eq!(holders(&bed), [2]);
+}
+
 #[test]
 fn checks_are_limited_in_number() {
     let mut bed = Bed::new(Config { checks_max: 1, ..Config::default() });
@@ -230,11 +244,11 @@ fn a_quarantined_worker_has_no_work_and_gets_none() {
     submit(&mut bed, NewCheck { excluded: vec![WorkerId(2)], ..check() });
     assert_eq!(holders(&bed), [1]);
     let effects = bed.run(Event::Quarantined { worker: WorkerId(1) });
-    assert_eq!(end_of(&effects), Some(CheckEnd::WorkerLost { worker: WorkerId(1) }));
+    // Its check waits for another worker.
+    assert_eq!((end_of(&effects), holders(&bed)), (None, vec![]));
     let requeued = |effect: &Effect| matches!(effect, Effect::Requeued { attempts: 0, why: Why::Quarantined, .. });
     assert!(effects.iter().any(requeued), "{effects:?}");
     assert_eq!(attempt_of(&effects, 1).map(|attempt| (attempt.worker, attempt.attempts)), Some((WorkerId(2), 0)));
-    assert_eq!(bed.core.stats().quarantined, 1);
     assert!(bed.commit(1, 1, 1).contains(&Effect::Refuse { job: of(1), epoch: 1 }));
     assert!(!bed.core.can_check("class", SetId(1), &[WorkerId(2)]));
     // Nothing changes with further reports, nor after the worker was away.

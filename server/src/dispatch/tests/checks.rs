@@ -1,5 +1,7 @@
 //! Rows of accepted results that another worker computes a second time.
 
+use std::{collections::HashSet, sync::Mutex};
+
 use super::*;
 use crate::error::WORKER_QUARANTINED;
 
@@ -12,6 +14,8 @@ const CLASS: &str = "class";
 struct Service {
     fixture: Fixture,
     wishes: Vec<(WorkerId, watch::Receiver<Wish>, u64)>,
+    /// Jobs and checks whose outcome was handed in. Their leases may last a moment longer.
+    handed_in: Mutex<HashSet<JobId>>,
 }
 
 fn report_of_class(worker: WorkerId, class: &str) -> Arc<WorkerReport> {
@@ -28,7 +32,8 @@ fn sample(digest: u8) -> Sample {
 
 impl Service {
     async fn new(workers: &[WorkerId]) -> Self {
-        let mut service = Self { fixture: Fixture::new().await, wishes: Vec::new() };
+        let (fixture, wishes, handed_in) = (Fixture::new().await, Vec::new(), Mutex::default());
+        let mut service = Self { fixture, wishes, handed_in };
         for worker in workers {
             service.attach(*worker, CLASS).await;
         }
@@ -102,6 +107,7 @@ impl Service {
         sample: Option<Sample>,
         check: Option<Vec<[u8; 32]>>,
     ) -> Result<bool, ApiError> {
+        self.handed_in.lock().unwrap().insert(leased.meta.id);
         let now = std::time::Instant::now();
         let outcome = Outcome {
             worker,
@@ -165,25 +171,36 @@ impl Service {
     }
 
     /// A check of this number of rows, and its worker.
-    async fn check_of_rows(&mut self, rows: usize) -> (WorkerId, Arc<Leased>) {
-        self.fixture.settles().await;
-        let all = self.wished().into_iter().flat_map(|(worker, wish)| {
-            wish.iter().flat_map(|leases| leases.values().cloned()).map(|leased| (worker, leased)).collect::<Vec<_>>()
-        });
-        let mut checks = all.filter(|(_, leased)| leased.check.as_ref().is_some_and(|check| check.rows.len() == rows));
-        checks.next().expect("a worker holds the check")
+    async fn check_of_rows(&self, rows: usize) -> (WorkerId, Arc<Leased>) {
+        self.held(|_, leased| leased.check.as_ref().is_some_and(|check| check.rows.len() == rows)).await
+    }
+
+    /// Waits for a lease that `fits`, of any worker.
+    async fn held(&self, fits: impl Fn(WorkerId, &Leased) -> bool) -> (WorkerId, Arc<Leased>) {
+        let begun = Instant::now();
+        loop {
+            for (worker, wish) in self.wished() {
+                let is_new = |leased: &&Arc<Leased>| !self.handed_in.lock().unwrap().contains(&leased.meta.id);
+                let mut leases = wish.iter().flat_map(|leases| leases.values()).filter(is_new);
+                if let Some(leased) = leases.find(|leased| fits(worker, leased)) {
+                    return (worker, leased.clone());
+                }
+            }
+            assert!(begun.elapsed() < STEP_TIMEOUT, "a worker gets the lease");
+            sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Whether a worker is refused as quarantined.
     async fn is_quarantined(&self, worker: WorkerId) -> bool {
         match self.fixture.dispatcher.leased(worker, JobId(0), 1).await {
             Ok(_) => {
-                self.fixture.dispatcher.admit(worker).await.expect("it may attach");
+                self.fixture.dispatcher.refuse_quarantined(worker).await.expect("it may attach");
                 false
             }
             Err(error) => {
                 assert_eq!(error.reason(), WORKER_QUARANTINED, "{error}");
-                let refused = self.fixture.dispatcher.admit(worker).await.unwrap_err();
+                let refused = self.fixture.dispatcher.refuse_quarantined(worker).await.unwrap_err();
                 assert_eq!(refused.reason(), WORKER_QUARANTINED, "{refused}");
                 true
             }
@@ -379,6 +396,33 @@ async fn the_jobs_of_a_quarantined_worker_go_to_others_and_its_results_are_refus
     let answer = service.hand_in(FIRST, &leased, outputs(), None).await;
     assert_eq!(answer.unwrap_err().reason(), WORKER_QUARANTINED);
     assert_ne!(service.holder(2).await, FIRST, "another worker has the job");
+}
+
+/// The store fails when the job of a quarantined worker is to go to another one. The store still
+/// names the quarantined worker, and the new scheduler takes the job from it at once.
+#[tokio::test]
+async fn the_job_of_a_quarantined_worker_goes_to_another_though_the_store_fails() {
+    let mut service = Service::new(&[FIRST]).await;
+    for number in [1, 2] {
+        service.fixture.submit(number, true).await.unwrap().unwrap();
+        service.lease(FIRST, |leased| leased.meta.id == JobId(number.into())).await;
+    }
+    for worker in [SECOND, THIRD] {
+        service.attach(worker, CLASS).await;
+    }
+    let checked = service.lease(FIRST, |leased| leased.meta.id == JobId(1)).await;
+    let outputs = Ok(vec![Content::inline(Bytes::from_static(b"output"))]);
+    assert!(service.hand_in(FIRST, &checked, outputs, Some(sample(7))).await.unwrap());
+    let (second, _) = service.check_of_rows(2).await;
+    service.answer(second, 8).await;
+    service.fixture.break_store("UPDATE ON jobs").await;
+    let (third, leased) = service.held(|worker, leased| worker != second && leased.check.is_some()).await;
+    // Its answer may have to wait for the store.
+    let _ = service.commit(third, &leased, Ok(Vec::new()), None, Some(vec![[8; 32]])).await;
+    assert!(service.is_quarantined(FIRST).await);
+    service.fixture.heal_store().await;
+    let (holder, _) = service.held(|_, leased| leased.meta.id == JobId(2)).await;
+    assert_ne!(holder, FIRST);
 }
 
 #[tokio::test]

@@ -1,10 +1,6 @@
 //! A program of the operator that signs.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
-};
+use std::{fs, path::PathBuf};
 
 use cloakwork_attestation::Claim;
 
@@ -23,8 +19,12 @@ fn signature() -> Vec<u8> {
 fn script(directory: &Path, signature: &[u8], lines: &str) -> PathBuf {
     fs::write(directory.join("signature"), signature).unwrap();
     let path = directory.join("sign");
-    fs::write(&path, format!("#!/bin/sh\ncd {}\n{lines}\n", directory.display())).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    let text = format!("#!/bin/sh\ncd {}\n{lines}\n", directory.display());
+    // Another process writes the file. If this one did, a process that another test starts at that
+    // moment would hold it open for writing, and the program could not be run.
+    let write = r#"printf %s "$1" >"$0" && chmod 700 "$0""#;
+    let written = std::process::Command::new("sh").args(["-c", write]).arg(&path).arg(text).status().unwrap();
+    assert!(written.success());
     path
 }
 

@@ -67,7 +67,11 @@ async fn a_worker_that_attaches_again_keeps_its_certificate_until_the_end_of_its
     let stranger = InstallationKey::from_seed(&[8; 32]);
     let foreign = Claim { installation: stranger.public(), ..decode(&first) };
     let forged = Certificate::sign(&stranger, decode(&first)).encode();
-    for other in [Certificate::sign(&stranger, foreign).encode(), forged, vec![1; 168]] {
+    // So is one from before the configured life became shorter.
+    let later = decode(&first).not_after_micros + 24 * 3600 * 1_000_000;
+    let long = Claim { not_after_micros: later, ..decode(&first) };
+    let long = Certificate::sign(&installation_key(), long).encode();
+    for other in [Certificate::sign(&stranger, foreign).encode(), forged, long, vec![1; 168]] {
         let other = Bytes::from(other);
         assert_ne!(again(&fixture, WorkerId(1), &other).await, other);
     }

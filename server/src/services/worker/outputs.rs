@@ -97,7 +97,7 @@ impl Outputs {
     ) -> Result<Received, Status> {
         let expected = self.expected(leased, digests, announced).await?;
         // Drawn now, because the worker has announced its outputs, and cannot change them any more.
-        let rows = announced.rows(|| sample::draw(leased.meta.rows, self.verify_percent))?;
+        let rows = sample::draw(leased.meta.rows, self.verify_percent, &announced.seed(sample::seed)?);
         let mut hashes = Vec::new();
         let memory = self.memory.0.take(&worker, inline_bytes(digests, self.limits.inline_bytes)).await;
         let size_bytes = digests.iter().map(|digest| digest.size_bytes).fold(0, u64::saturating_add);
@@ -132,7 +132,7 @@ impl Outputs {
             Some(_) => Err(INVALID_ARGUMENT.error("bytes follow the last output").into()),
             None => {
                 let digests = (!leased.class.is_empty()).then_some(hashes);
-                let sample = (!rows.is_empty()).then(|| Sample { rows: rows.to_vec(), digests });
+                let sample = (!rows.is_empty()).then_some(Sample { rows, digests });
                 Ok(Received { contents, memory, sample })
             }
         }

@@ -38,47 +38,40 @@ pub(super) struct RowHasher<'r> {
     whole: blake3::Hasher,
 }
 
-/// Draws each row with a probability of `percent` in a hundred, independently of the others.
-pub(super) fn draw(rows: u64, percent: u64) -> Result<Vec<u64>, ApiError> {
+/// A seed from the operating system.
+pub(super) fn seed() -> Result<[u8; 32], ApiError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| INTERNAL.error(format!("no randomness: {error}")))?;
+    Ok(seed)
+}
+
+/// Draws each row with a probability of `percent` in a hundred, independently of the others. Equal
+/// seeds draw equal rows.
+pub(super) fn draw(rows: u64, percent: u64, seed: &[u8; 32]) -> Vec<u64> {
     if percent >= 100 && rows <= CHECK_ROWS_MAX {
-        return Ok((0..rows).collect());
+        return (0..rows).collect();
     }
     let share = (percent as f64 / 100.0).min(EXPECTED_ROWS_MAX as f64 / rows.max(1) as f64);
     if share <= 0.0 {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let (mut drawn, mut uniform) = (Vec::new(), Uniform::default());
+    let mut random = blake3::Hasher::new_keyed(seed).finalize_xof();
     // Number of rows up to the next one that is drawn. One random number decides on many rows that
     // are not drawn. The conversion of a large number saturates.
-    let mut gap = || Ok::<_, ApiError>((uniform.next()?.ln() / (-share).ln_1p()) as u64);
-    let mut next = gap()?;
+    let mut gap = || (uniform(&mut random).ln() / (-share).ln_1p()) as u64;
+    let (mut drawn, mut next) = (Vec::new(), gap());
     while next < rows && (drawn.len() as u64) < CHECK_ROWS_MAX {
         drawn.push(next);
-        next = next.saturating_add(1).saturating_add(gap()?);
+        next = next.saturating_add(1).saturating_add(gap());
     }
-    Ok(drawn)
+    drawn
 }
 
-/// Random numbers from the operating system, which is asked for many at a time.
-#[derive(Default)]
-struct Uniform {
-    words: Vec<[u8; 8]>,
-    asked: usize,
-}
-
-impl Uniform {
-    /// A number in (0, 1], in steps of 2^-53.
-    fn next(&mut self) -> Result<f64, ApiError> {
-        if self.words.is_empty() {
-            // Most jobs need one or two numbers.
-            self.asked = (8 * self.asked).clamp(2, 512);
-            self.words = vec![[0; 8]; self.asked];
-            getrandom::fill(self.words.as_flattened_mut())
-                .map_err(|error| INTERNAL.error(format!("no randomness: {error}")))?;
-        }
-        let word = u64::from_le_bytes(self.words.pop().unwrap_or_default());
-        Ok(((word >> 11) + 1) as f64 / (1_u64 << 53) as f64)
-    }
+/// A number in (0, 1], in steps of 2^-53.
+fn uniform(random: &mut blake3::OutputReader) -> f64 {
+    let mut word = [0; 8];
+    random.fill(&mut word);
+    ((u64::from_le_bytes(word) >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
 impl<'r> RowHasher<'r> {
@@ -127,16 +120,22 @@ impl<'r> RowHasher<'r> {
 mod tests {
     use super::*;
 
+    fn draw(rows: u64, percent: u64) -> Vec<u64> {
+        super::draw(rows, percent, &seed().unwrap())
+    }
+
     #[test]
     fn rows_are_drawn_with_their_probability() {
-        assert_eq!(draw(5, 100).unwrap(), [0, 1, 2, 3, 4]);
-        assert!(draw(1000, 0).unwrap().is_empty());
-        assert!(draw(0, 50).unwrap().is_empty());
+        assert_eq!(draw(5, 100), [0, 1, 2, 3, 4]);
+        assert!(draw(1000, 0).is_empty());
+        assert!(draw(0, 50).is_empty());
+        let [one, again, other] = [[1; 32], [1; 32], [2; 32]].map(|seed| super::draw(1000, 50, &seed));
+        assert!(one == again && one != other);
         for percent in [1, 20, 50, 99] {
             let (rows, rounds) = (1000, 200);
             let mut of_row = vec![0_u64; rows as usize];
             for _ in 0..rounds {
-                let drawn = draw(rows, percent).unwrap();
+                let drawn = draw(rows, percent);
                 assert!(drawn.is_sorted_by(|one, next| one < next) && drawn.iter().all(|row| *row < rows));
                 drawn.into_iter().for_each(|row| of_row[row as usize] += 1);
             }
@@ -152,19 +151,19 @@ mod tests {
 
     #[test]
     fn one_row_is_drawn_as_often_as_the_percentage_says() {
-        let drawn = (0..20_000).filter(|_| !draw(1, 5).unwrap().is_empty()).count();
+        let drawn = (0..20_000).filter(|_| !draw(1, 5).is_empty()).count();
         assert!((700..1300).contains(&drawn), "{drawn} of 20,000 jobs");
     }
 
     #[test]
     fn few_rows_of_a_huge_job_are_drawn() {
-        let drawn = draw(1 << 30, 100).unwrap();
+        let drawn = draw(1 << 30, 100);
         let expected = EXPECTED_ROWS_MAX as usize;
         assert!((expected - 3620..=CHECK_ROWS_MAX as usize).contains(&drawn.len()), "{}", drawn.len());
         assert!(drawn.last().is_some_and(|last| *last > 1 << 29), "over the whole job");
         // A job with more rows than this has a smaller share drawn than the percentage.
         let rows = EXPECTED_ROWS_MAX * 100 / 99;
-        let drawn = draw(rows, 99).unwrap().len() as u64;
+        let drawn = draw(rows, 99).len() as u64;
         assert!(drawn.abs_diff(EXPECTED_ROWS_MAX) < 400, "{drawn} of {rows}");
     }
 
