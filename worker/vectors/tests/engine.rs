@@ -255,7 +255,8 @@ fn a_dropped_engine_gives_up_running_and_waiting_jobs() {
     }
     begins.recv().expect("the first one begins");
     let ending = std::thread::spawn(move || drop(engine));
-    std::thread::sleep(Duration::from_millis(20));
+    // The engine must be closed before the first job goes on.
+    std::thread::sleep(Duration::from_millis(500));
     release.store(true, Ordering::Relaxed);
     ending.join().expect("it ends");
     let ends: Vec<_> = ends.try_iter().collect();
