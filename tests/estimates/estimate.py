@@ -55,6 +55,8 @@ class Key:
             names += ["dual", "dual hybrid, sparse", "hybrid", "hybrid, meeting"]
         if self.rotations_log2 > 0:
             names += ["rotations", "rotations, meeting", "rotations, representations"]
+        elif self.weight is None:
+            names += ["hybrid, meeting", "hybrid, representations"]
         return names
 
 
