@@ -1,14 +1,14 @@
 # Every target does its own set-up. The requirements are a C++ compiler and Rust: rustup, which
 # takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later (with rustfmt and
 # clippy, for lint). Parts of the tests also need: npm, to check the protocol; Python 3 with
-# venv, for the GPU kernels and for Envoy; nginx; valgrind, for the speed gate; OpenSSL 3, for
-# the signing program of the docs; Go 1.24 or later, for the comparison with Lattigo.
+# venv, for the GPU kernels and for Envoy; nginx; PostgreSQL 15 or later; valgrind, for the speed
+# gate; OpenSSL 3, for the signing program of the docs; Go 1.24 or later, for the comparison with Lattigo.
 
 # The directory of the benchmarks' reports. Reports of short forms have a directory of their
 # own, so that they do not replace full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
-.PHONY: demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
+.PHONY: chaos chaos-table demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
 
 # Runs the whole service once: a server, keys, an upload, a job, its result and a table of its
 # time.
@@ -113,3 +113,14 @@ bench-gpu:
 bench-service:
 	cargo build --release -p cloakwork-tests-service --bins
 	cargo run --release -p cloakwork-tests-load -- $(if $(filter --out%,$(ARGS)),,--out $(REPORTS)/service.json) $(ARGS)
+
+# Runs TRIALS trials (default 1) of the fault FAULT, or of all faults, on three servers with one
+# database, and appends them to tests/cluster/ledger.jsonl. 50 trials of one fault take up to half an
+# hour. chaos-table writes the table of docs/reliability.md.
+TRIALS ?= 1
+chaos:
+	cargo build --release -p cloakwork-tests-service -p cloakwork-tests-cluster --bins
+	target/release/chaos $(if $(FAULT),--fault $(FAULT)) --trials $(TRIALS)
+
+chaos-table:
+	CLOAKWORK_UPDATE_DOCS=1 cargo test -p cloakwork-tests-cluster the_table_of_the_docs

@@ -5,6 +5,7 @@
 
 pub(crate) mod blobs;
 pub(crate) mod keys;
+pub(crate) mod marker;
 pub(crate) mod pins;
 pub(crate) mod requests;
 pub(crate) mod uploads;

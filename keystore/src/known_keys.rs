@@ -74,7 +74,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_is_read_once_after_each_write() {
         let home = tempfile::tempdir().expect("a directory");
-        let database = Database::open(&home.path().join("catalogue.db"), &[SCHEMA], 1).await.expect("it opens");
+        let database = cloakwork_tests_database::open(&home.path().join("catalogue.db"), &[SCHEMA], 1).await;
         let known = KnownKeys::default();
         let (tenant, key_id) = (TenantId::new("alice").expect("a name"), KeyId([7; 16]));
         let reads = Cell::new(0);

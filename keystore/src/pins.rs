@@ -1,8 +1,8 @@
 //! Pins, which keep blobs from eviction and deletion.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
-use cloakwork_storage::{Asker, Batch};
+use cloakwork_storage::{Asker, Batch, Each};
 
 use crate::{
     Digest, Error, Holder, Keystore, TenantId,
@@ -19,18 +19,40 @@ pub struct Pin {
     pub until_micros: Option<i64>,
 }
 
-impl Pin {
-    /// Adds pins of reserved blobs to a batch, so that the pins are stored with the holder.
-    pub fn add_to<'d>(&self, batch: &mut Batch, tenant: &str, digests: impl Iterator<Item = &'d [u8; 32]>) {
+/// Pins of reserved blobs as a part of a batch, so that the pins are stored with their holders.
+#[derive(Debug)]
+pub struct Pinning<'b>(Each<'b>);
+
+/// Releases of pins as a part of a batch.
+#[derive(Debug)]
+pub struct Releasing<'b>(Each<'b>);
+
+impl<'b> Pinning<'b> {
+    /// Begins the part of the batch.
+    pub fn of(batch: &'b mut Batch) -> Self {
+        Self(pins::puts(batch))
+    }
+
+    /// Adds a pin of blobs. No holder may be added twice.
+    pub fn add<'d>(&mut self, pin: &Pin, tenant: &str, digests: impl Iterator<Item = &'d [u8; 32]>) {
+        // A job may have one blob as several inputs.
+        let digests: BTreeSet<&[u8; 32]> = digests.collect();
         for digest in digests {
-            pins::add(batch, tenant, digest, &self.holder, self.until_micros);
+            pins::add(&mut self.0, tenant, digest, &pin.holder, pin.until_micros);
         }
     }
 }
 
-/// Adds the release of all pins of a holder to a batch.
-pub fn release_pins(batch: &mut Batch, holder: &Holder) {
-    pins::release_in(batch, holder);
+impl<'b> Releasing<'b> {
+    /// Begins the part of the batch.
+    pub fn of(batch: &'b mut Batch) -> Self {
+        Self(pins::releases(batch))
+    }
+
+    /// Adds the release of all pins of a holder.
+    pub fn add(&mut self, holder: &Holder) {
+        pins::add_release(&mut self.0, holder);
+    }
 }
 
 impl Keystore {

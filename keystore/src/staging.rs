@@ -79,7 +79,7 @@ pub(crate) async fn remove(path: &Path) {
     }
 }
 
-/// Writes and fsyncs a whole staged file.
+/// Writes and fsyncs a whole file.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open_file(path)?;
     file.set_len(0)?;

@@ -21,6 +21,12 @@ use remote::RemoteStore;
 /// Bytes of a blob, in pieces.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
 
+/// Name of the object that says which database a store belongs to. No tenant's name has a dot.
+const MARKER: &str = "marker.txt";
+
+/// Maximum size in bytes of a marker.
+const MARKER_BYTES_MAX: u64 = 1 << 10;
+
 /// Size in bytes of a piece read from local disk.
 pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
 
@@ -126,6 +132,36 @@ impl Store {
         match self {
             Self::Local(local) => local.remove(name).await,
             Self::Remote(remote) => remote.remove(name).await,
+        }
+    }
+
+    /// Whether an object has the name.
+    pub(crate) async fn has(&self, name: &str) -> Result<bool, Error> {
+        match self {
+            Self::Local(local) => local.has(name).await,
+            Self::Remote(remote) => remote.has(name).await,
+        }
+    }
+
+    /// The text of the store's marker, if the store has one.
+    pub(crate) async fn marker(&self) -> Result<Option<String>, Error> {
+        match self {
+            Self::Local(local) => local.marker().await,
+            Self::Remote(remote) => remote.marker().await,
+        }
+    }
+
+    /// Writes the store's marker. Returns false if `only_new` is set and another server has written
+    /// one meanwhile.
+    pub(crate) async fn place_marker(&self, text: &str, only_new: bool) -> Result<bool, Error> {
+        match self {
+            // No other server writes into the directory.
+            Self::Local(local) => {
+                let (local, text) = (local.clone(), text.to_owned());
+                tokio::task::spawn_blocking(move || local.place_marker(&text)).await??;
+                Ok(true)
+            }
+            Self::Remote(remote) => remote.place_marker(text, only_new).await,
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use cloakwork_clock::unix_micros_after;
 use cloakwork_share::{Exceeded, Share};
-use cloakwork_storage::{Batch, Survival};
+use cloakwork_storage::{Batch, Rows, Survival};
 
 use crate::{
     Digest, Error, Keystore, RequestId, TenantId, UploadId,
@@ -97,7 +97,7 @@ impl Keystore {
         let found = self.present(tenant, digests).await?;
         for kept in found.chunks(KEPT_MAX) {
             let keep = |batch: &mut Batch| blobs::keep(batch, tenant, kept, now_micros, keep_until_micros);
-            self.database().apply(tenant.asker(), Survival::PowerFailure, keep).await?;
+            self.database().apply(tenant.asker(), Rows::Tenant(tenant.as_str()), Survival::PowerFailure, keep).await?;
         }
         // A blob may have gone before it was kept. A blob that is found now is kept.
         let kept: HashSet<Digest> = self.present(tenant, &found).await?.into_iter().collect();

@@ -132,13 +132,18 @@ pub enum Peer {
 }
 
 impl Peer {
+    /// The caller's address, or `None` for the worker inside this process.
+    pub fn ip(self) -> Option<IpAddr> {
+        match self {
+            Self::Network { address, .. } => Some(address),
+            Self::Embedded => None,
+        }
+    }
+
     /// The address block to which limits by address apply, or `None` for the worker inside this
     /// process.
     pub fn address(self) -> Option<AddressBlock> {
-        match self {
-            Self::Network { address, .. } => Some(address.into()),
-            Self::Embedded => None,
-        }
+        self.ip().map(AddressBlock::from)
     }
 }
 

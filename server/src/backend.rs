@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use cloakwork_attestation::WorkerKey;
 use cloakwork_clock::Clock;
-use cloakwork_keystore::{Keystore, Options, S3Options, StoreOptions};
+use cloakwork_keystore::{Keystore, Options};
 use cloakwork_proto::v1::{
     blob_service_server::{self, BlobServiceServer},
     capability_service_server::{self, CapabilityServiceServer},
@@ -23,13 +23,15 @@ use tonic::service::Routes;
 
 use crate::{
     admit::{Admission, InputMemory},
-    config::{BlobStore, Config, Storage},
+    blobs,
+    config::Config,
     dispatch::{Dispatcher, Parts, export_zeros},
     error::{ApiError, INTERNAL},
     installation::{self, Installation},
     keys::KeyUses,
     limits::Limits,
     metrics::Telemetry,
+    owner::Ownership,
     programs::Compiler,
     quota::Quota,
     services::{
@@ -53,9 +55,8 @@ pub const SERVICES: &[&str] = &[
 ];
 
 /// Subdirectories of the data directory.
-pub const DIRECTORIES: &[&str] = &[STAGING, BLOBS, installation::DIRECTORY];
+pub const DIRECTORIES: &[&str] = &[STAGING, blobs::DIRECTORY, installation::DIRECTORY];
 pub(crate) const STAGING: &str = "staging";
-const BLOBS: &str = "blobs";
 
 pub(crate) const DISPATCHER: &str = "the dispatcher";
 pub(crate) const SWEEPER: &str = "the sweeper";
@@ -87,12 +88,13 @@ impl Backend {
         config: &Config,
         clock: Clock,
         database: Database,
+        ownership: Ownership,
         telemetry: Arc<Telemetry>,
         installation: Arc<Installation>,
     ) -> Result<Self, ApiError> {
         let limits = Arc::new(config.limits.clone());
         let keystore = Keystore::open(keystore_options(config, clock.clone()), &database).await?;
-        let store = Store::new(database);
+        let store = Store::owned(database, ownership);
         let keys = KeyUses::default();
         let sweeper = Sweeper {
             store: store.always_as(Asker::Upkeep),
@@ -308,7 +310,7 @@ fn keystore_options(config: &Config, clock: Clock) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
     Options {
         staging: storage.directory.join(STAGING),
-        store: blob_store(storage),
+        store: blobs::options(storage),
         allow_weak_sets: *allow_weak_sets,
         limits: keystore_limits(limits),
         clock,
@@ -339,21 +341,6 @@ pub(crate) fn keystore_limits(limits: &Limits) -> cloakwork_keystore::Limits {
     }
 }
 
-fn blob_store(storage: &Storage) -> StoreOptions {
-    match storage.blobs {
-        BlobStore::Local => StoreOptions::Local(storage.directory.join(BLOBS)),
-        BlobStore::S3 => StoreOptions::S3(S3Options {
-            endpoint: Some(storage.s3_endpoint.clone()).filter(|endpoint| !endpoint.is_empty()),
-            bucket: storage.s3_bucket.clone(),
-            region: storage.s3_region.clone(),
-            prefix: String::new(),
-            access_key_id: None,
-            secret_access_key: None,
-            allow_http: storage.s3_endpoint.starts_with("http://"),
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use cloakwork_keystore::{Digest, Error, TenantId};
@@ -368,12 +355,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut config = Config::default();
         config.storage.directory = directory.path().to_owned();
-        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await.unwrap();
+        let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await;
         let telemetry = Arc::new(Telemetry::new().unwrap());
         let installation =
             crate::installation::tests::installation(directory.path(), Clock::system(), telemetry.clone());
-        let backend =
-            Backend::open(&config, Clock::system(), database.clone(), telemetry.clone(), installation).await.unwrap();
+        let (clock, ownership) = (Clock::system(), Ownership::of_directory());
+        let backend = Backend::open(&config, clock, database.clone(), ownership, telemetry.clone(), installation);
+        let backend = backend.await.unwrap();
         let limits = &backend.limits;
         let quota = Quota::new(backend.store.clone(), limits.tenant_inline_bytes);
         let workers = backend.workers(&Compiler::new(limits), &quota, Transfers::new(telemetry));

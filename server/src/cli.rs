@@ -2,6 +2,11 @@
 
 mod access;
 mod anchor;
+mod backup;
+mod copy;
+mod migrate;
+mod place;
+mod reconcile;
 mod serve;
 
 use std::{
@@ -16,7 +21,7 @@ use cloakwork_proto::printable;
 
 use crate::{
     config::{self, Config},
-    dev_certs,
+    data, dev_certs,
     installation::Installation,
     tls::{Port, Tls},
 };
@@ -38,6 +43,7 @@ enum Command {
     /// Ctrl-C, after running calls have ended.
     Serve(serve::Serve),
     Anchor(anchor::Anchor),
+    Backup(backup::Backup),
     /// Check or print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -50,6 +56,9 @@ enum Command {
         #[arg(long = "name", value_name = "NAME")]
         names: Vec<String>,
     },
+    Copy(copy::Copy),
+    Migrate(migrate::Migrate),
+    Reconcile(reconcile::Reconcile),
     /// Create, list and revoke tenants.
     #[command(subcommand)]
     Tenant(access::TenantCommand),
@@ -83,6 +92,7 @@ impl Cli {
         let done = match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Anchor(anchor) => anchor.run(),
+            Command::Backup(backup) => backup.run(),
             Command::Config(ConfigCommand::Check { file }) => check(&file),
             Command::Config(ConfigCommand::Print { config }) => {
                 load(config, &[]).and_then(|config| print(&config::print(&config)))
@@ -90,6 +100,9 @@ impl Cli {
             Command::DevCerts { out, names } => dev_certs::write(&out, &names, &Clock::system())
                 .map_err(failed)
                 .and_then(|files| print(&files.iter().map(|file| format!("{}\n", file.display())).collect::<String>())),
+            Command::Copy(copy) => copy.run(),
+            Command::Migrate(migrate) => migrate.run(),
+            Command::Reconcile(reconcile) => reconcile.run(),
             Command::Tenant(command) => command.run(),
             Command::Token(command) => command.run(),
         };
@@ -104,6 +117,7 @@ fn check(file: &std::path::Path) -> Result<(), ExitCode> {
     for port in [Port::Api, Port::Admin] {
         tls.iter().try_for_each(|tls| tls.server_config(port).map(drop)).map_err(wrong_use)?;
     }
+    data::check_files(&config).map_err(wrong_use)?;
     Installation::check_files(&config).map_err(wrong_use)?;
     print(&format!("{}: valid\n", file.display()))
 }

@@ -33,6 +33,10 @@ pub struct Config {
     pub listen: Listen,
     /// Location of stored data.
     pub storage: Storage,
+    /// The database, if it is on a server.
+    pub database: Database,
+    /// This server, among several servers of one database.
+    pub replica: Replica,
     /// Authentication of callers.
     pub auth: Auth,
     /// Signatures under results.
@@ -77,6 +81,28 @@ pub struct Storage {
     pub s3_bucket: String,
     /// The bucket's region.
     pub s3_region: String,
+}
+
+/// The database, if it is on a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    /// Where the server is. If this is empty, the database is a file in the data directory.
+    pub url: String,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+    /// Authority whose certificates the database server may present, in PEM.
+    pub ca_file: Option<PathBuf>,
+    /// Refuse a database server that could lose committed changes when it fails.
+    pub require_sync_standby: bool,
+}
+
+/// This server, among several servers of one database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// URL at which other servers and workers reach this server; empty for `listen.address`.
+    pub url: String,
+    /// Authority whose certificates the other servers may present, in PEM.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Authentication of callers.
@@ -144,6 +170,8 @@ impl Default for Config {
                 s3_bucket: String::new(),
                 s3_region: "us-east-1".to_owned(),
             },
+            database: Database { url: String::new(), password_file: None, ca_file: None, require_sync_standby: false },
+            replica: Replica { url: String::new(), ca_file: None },
             auth: Auth { anonymous: true, worker_mtls: false },
             attestation: Attestation { sign_command: None, anchor: None, certificate_hours: 24 },
             worker: Worker { embedded: true, threads: 0, memory_bytes: 0, vector_memory_bytes: 0 },

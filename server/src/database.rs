@@ -13,33 +13,44 @@ pub const SCHEMAS: [Schema; 2] = [SCHEMA, cloakwork_keystore::SCHEMA];
 pub const SCHEMA: Schema = Schema {
     ledger: "_sqlx_migrations",
     migrations: &[
-        Migration { version: 1, name: "auth", sqlite: include_str!("../migrations/sqlite/0001_auth.sql") },
-        Migration { version: 2, name: "jobs", sqlite: include_str!("../migrations/sqlite/0002_jobs.sql") },
-        Migration { version: 3, name: "usage", sqlite: include_str!("../migrations/sqlite/0003_usage.sql") },
-        Migration { version: 4, name: "fetched", sqlite: include_str!("../migrations/sqlite/0004_fetched.sql") },
-        Migration { version: 5, name: "vectors", sqlite: include_str!("../migrations/sqlite/0005_vectors.sql") },
-        Migration {
-            version: 6,
-            name: "one database",
-            sqlite: include_str!("../migrations/sqlite/0006_one_database.sql"),
-        },
-        Migration {
-            version: 7,
-            name: "microseconds",
-            sqlite: include_str!("../migrations/sqlite/0007_microseconds.sql"),
-        },
-        Migration {
-            version: 8,
-            name: "bounded scans",
-            sqlite: include_str!("../migrations/sqlite/0008_bounded_scans.sql"),
-        },
+        Migration::of_sqlite(1, "auth", include_str!("../migrations/sqlite/0001_auth.sql")),
+        Migration::of_sqlite(2, "jobs", include_str!("../migrations/sqlite/0002_jobs.sql")),
+        Migration::of_sqlite(3, "usage", include_str!("../migrations/sqlite/0003_usage.sql")),
+        Migration::of_sqlite(4, "fetched", include_str!("../migrations/sqlite/0004_fetched.sql")),
+        Migration::of_sqlite(5, "vectors", include_str!("../migrations/sqlite/0005_vectors.sql")),
+        Migration::of_sqlite(6, "one database", include_str!("../migrations/sqlite/0006_one_database.sql")),
+        Migration::of_sqlite(7, "microseconds", include_str!("../migrations/sqlite/0007_microseconds.sql")),
+        Migration::of_sqlite(8, "bounded scans", include_str!("../migrations/sqlite/0008_bounded_scans.sql")),
         Migration {
             version: 9,
             name: "attestations",
             sqlite: include_str!("../migrations/sqlite/0009_attestations.sql"),
+            postgres: Some(include_str!("../migrations/postgres/0009_attestations.sql")),
+            compatible_from: 9,
         },
     ],
 };
+
+/// The tables of both schemas. Each comes after those that it refers to.
+pub const TABLES: [&str; 17] = [
+    "tenants",
+    "tokens",
+    "programs",
+    "jobs",
+    "job_inputs",
+    "job_outputs",
+    "embedded_workers",
+    "tenant_usage",
+    "blobs",
+    "uploads",
+    "requests",
+    "request_counts",
+    "pins",
+    "keys",
+    "key_parts",
+    "usage",
+    "store_marker",
+];
 
 /// Name of the database in the data directory.
 pub const FILE: &str = "server.db";
@@ -72,6 +83,11 @@ pub fn unavailable() -> ApiError {
 mod tests {
     use super::*;
     use crate::error::OVERLOADED;
+
+    #[test]
+    fn all_tests_pass_on_postgres() {
+        cloakwork_tests_database::run_again_on_postgres(&[]);
+    }
 
     #[test]
     fn a_wait_for_other_queries_is_no_failure_of_the_database() {

@@ -12,6 +12,7 @@ mod body;
 mod call;
 mod deadline;
 mod embedded;
+mod forward;
 mod memory;
 mod probe;
 mod request;
@@ -31,11 +32,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, body::Body, service::Routes};
-use tower::Service as _;
+use tonic::{Status, body::Body};
 
 pub use deadline::Deadline;
 pub use embedded::Door;
+pub use forward::{Forward, Home};
 pub use memory::Held;
 
 use crate::{
@@ -79,13 +80,13 @@ pub struct Edge {
     /// workers' tenant, because many workers share one token.
     worker_answers: Memory,
     telemetry: Arc<Telemetry>,
-    routes: Routes,
+    forward: Forward,
     limits: Limits,
     draining: CancellationToken,
 }
 
 impl Edge {
-    /// Creates an edge that passes admitted calls to `routes`. Once `draining` is cancelled, the
+    /// Creates an edge that passes admitted calls to `forward`. Once `draining` is cancelled, the
     /// edge accepts no further connections and ends the streams that would otherwise never end.
     ///
     /// Handlers find [`Principal`](crate::auth::Principal), [`Deadline`] and [`Peer`] in the
@@ -94,7 +95,7 @@ impl Edge {
         authenticator: Authenticator,
         callers: Callers,
         telemetry: Arc<Telemetry>,
-        routes: Routes,
+        forward: Forward,
         limits: &Limits,
         draining: CancellationToken,
     ) -> Arc<Self> {
@@ -106,7 +107,7 @@ impl Edge {
             memory: Memory::new(limits),
             worker_answers: Memory::of_workers(limits),
             telemetry,
-            routes: routes.prepare(),
+            forward,
             limits: limits.clone(),
             draining,
         })
@@ -291,7 +292,7 @@ impl Edge {
                 let message = "too many calls without a token come from this address (address_calls_per_second)";
                 return Err(ADDRESS_LIMITED.error(message).retry_after(debt));
             }
-            return self.probe(rule, request, charge, state).await;
+            return self.probe(peer, rule, request, charge, state).await;
         };
         let tenant = principal.tenant.clone();
         if let Some(slot) = slot {
@@ -303,13 +304,14 @@ impl Edge {
         let place = self.admission.enter(load, &tenant)?;
         request.extensions_mut().insert(principal);
         if peer == Peer::Embedded {
-            return Ok((self.route(request).await, Taken::Tenant(place, None)));
+            return Ok((self.forward.route(peer, rule, request).await?, Taken::Tenant(place, None)));
         }
         let received = |body, held| Received::new(body, held, rule, &self.limits, state);
         // Reports do not count against the memory for messages, which tenants may fill: a worker
         // whose reports are refused loses its jobs. The places of streams limit their memory.
         if rule.load == Load::Attached {
-            return Ok((self.route(request.map(|body| received(body, None))).await, Taken::Tenant(place, None)));
+            let response = self.forward.route(peer, rule, request.map(|body| received(body, None))).await?;
+            return Ok((response, Taken::Tenant(place, None)));
         }
         let memory = self.memory.of(&tenant);
         let held = Arc::new(memory.hold());
@@ -317,7 +319,7 @@ impl Edge {
         // A call that waits for a job releases its request before the answer. For other calls, the
         // edge holds the request's bytes until the handler returns.
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
-        let response = self.route(request.map(|body| received(body, Some(held)))).await;
+        let response = self.forward.route(peer, rule, request.map(|body| received(body, Some(held)))).await?;
         drop(until_answered);
         let answers = if rule.load == Load::Free { self.worker_answers.of(&tenant) } else { memory };
         Ok((response, Taken::Tenant(place, Some(answers))))
@@ -343,6 +345,7 @@ impl Edge {
     /// Handles a call that needs no token.
     async fn probe<B>(
         &self,
+        peer: Peer,
         rule: &Rule,
         request: Request<B>,
         charge: Option<Charge>,
@@ -355,22 +358,12 @@ impl Edge {
         let place = self.probes.enter(rule.load);
         let idle = Duration::from_millis(self.limits.probe_idle_ms);
         let reading = charge.clone();
+        let request = request.map(|body| probe::read_at_once(body, idle, state, reading));
         tokio::select! {
-            response = self.route(request.map(|body| probe::read_at_once(body, idle, state, reading))) => {
-                Ok((response, Taken::Probe(place, charge.map(|charge| charge.call))))
+            response = self.forward.route(peer, rule, request) => {
+                Ok((response?, Taken::Probe(place, charge.map(|charge| charge.call))))
             }
             () = place.evicted() => Err(Probe::eviction()),
-        }
-    }
-
-    async fn route<B>(&self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        // A router is always ready, so `poll_ready` is not needed.
-        match self.routes.clone().call(request).await {
-            Ok(response) => response,
         }
     }
 

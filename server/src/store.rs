@@ -1,7 +1,7 @@
 //! The server's own database: programs, and jobs with their inputs and outputs.
 //!
 //! The database is the only authority on a job, and all state in memory can be rebuilt from it.
-//! Queries keep to the common subset of SQLite and PostgreSQL.
+//! Queries keep to the common subset of SQLite and PostgreSQL. All tests of this crate run on both.
 
 mod image;
 mod jobs;
@@ -14,6 +14,7 @@ mod write;
 
 use cloakwork_storage::{Asker, Database};
 
+use crate::owner::Ownership;
 use programs::KnownPrograms;
 use requests::Requests;
 
@@ -26,13 +27,27 @@ pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 pub struct Store {
     database: Database,
     programs: KnownPrograms,
-    requests: Requests,
+    /// Of a file only. A database of a server may hold more jobs than a start can look at, and
+    /// answers the question itself.
+    requests: Option<Requests>,
+    ownership: Ownership,
 }
 
 impl Store {
     /// A store in `database`, which must already have the tables.
     pub fn new(database: Database) -> Self {
-        Self { database, programs: KnownPrograms::default(), requests: Requests::default() }
+        let requests = (!database.is_on_server()).then(Requests::default);
+        Self { database, programs: KnownPrograms::default(), requests, ownership: Ownership::of_directory() }
+    }
+
+    /// A store in a database that several servers use, and that this one owns.
+    pub fn owned(database: Database, ownership: Ownership) -> Self {
+        Self { ownership, ..Self::new(database) }
+    }
+
+    /// The right of this server to decide about the jobs of the store.
+    pub fn ownership(&self) -> &Ownership {
+        &self.ownership
     }
 
     /// A handle whose calls use the database as `asker`, instead of as the tenant that they name.

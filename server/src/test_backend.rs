@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cloakwork_clock::ManualClock;
 use cloakwork_keystore::Keystore;
-use cloakwork_storage::Database;
 use tempfile::TempDir;
 
 use crate::{
@@ -30,7 +29,7 @@ pub(crate) struct TestBackend {
 impl TestBackend {
     pub(crate) async fn start(limits: Limits) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await.unwrap();
+        let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await;
         let time = ManualClock::at(1_700_000_000_000_000);
         let (limits, telemetry) = (Arc::new(limits), Arc::new(Telemetry::new().unwrap()));
         let store = Store::new(database.clone());

@@ -19,6 +19,8 @@ use rustls::{
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 
+use tonic::transport::ClientTlsConfig;
+
 use self::certificate::Certificate;
 use crate::config::Listen;
 
@@ -130,6 +132,13 @@ impl Tls {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
         verifier.allow_unauthenticated().build().map_err(|error| refused(&error))
     }
+}
+
+/// Accepts servers with certificates of this authority.
+pub fn client_config(authority: &Path) -> Result<ClientTlsConfig, TlsError> {
+    let text = read(authority)?;
+    certificates(authority, &text)?;
+    Ok(ClientTlsConfig::new().ca_certificate(tonic::transport::Certificate::from_pem(text)))
 }
 
 fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -1,14 +1,16 @@
 //! The command line.
 
 mod process;
+mod servers;
 
-use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Parser;
 use cloakwork_proto::is_loopback;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use tracing_subscriber::EnvFilter;
 
+use self::servers::Connect;
 use crate::{Devices, Options};
 
 /// Computes encrypted jobs for a Cloakwork server.
@@ -24,9 +26,10 @@ use crate::{Devices, Options};
 #[derive(Debug, Parser)]
 #[command(name = "cloakwork-worker", version)]
 pub struct Cli {
-    /// URL of the server: http://host:port, or https://host:port for TLS
-    #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_SERVER")]
-    server: String,
+    /// URL of the server: http://host:port, or https://host:port for TLS. Several servers of one
+    /// database are separated by commas. The worker finds the one that owns the database
+    #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_SERVER", value_delimiter = ',', required = true)]
+    server: Vec<String>,
     /// Name in logs and records; by default the name of the host
     #[arg(long, env = "CLOAKWORK_WORKER_NAME")]
     name: Option<String>,
@@ -112,42 +115,49 @@ impl Cli {
         })
     }
 
-    /// The server's endpoint. Its windows are wide enough for keys, and its keep-alive detects a
-    /// dead connection.
-    fn endpoint(&self) -> Result<Endpoint, Box<dyn std::error::Error>> {
-        let mut endpoint = Endpoint::from_shared(self.server.clone())?
-            .connect_timeout(Duration::from_secs(10))
-            .tcp_nodelay(true)
-            .initial_stream_window_size(16 << 20)
-            .initial_connection_window_size(32 << 20)
-            .http2_keep_alive_interval(Duration::from_secs(10))
-            .keep_alive_timeout(Duration::from_secs(10))
-            .keep_alive_while_idle(true);
-        if !["http://", "https://"].iter().any(|scheme| self.server.starts_with(scheme)) {
-            return Err(format!("--server {}: expected http://HOST:PORT or https://HOST:PORT", self.server).into());
+    /// The servers' endpoints, and the check of further URLs that the servers name.
+    fn endpoints(&self) -> Result<(Vec<Endpoint>, Arc<Connect>), Box<dyn std::error::Error>> {
+        let (tls, has_token) = (self.tls()?, self.token_file.is_some());
+        let connect = Arc::new(move |url: &str| endpoint(url, tls.as_ref(), has_token));
+        let endpoints = self.server.iter().map(|url| connect(url)).collect::<Result<_, _>>()?;
+        Ok((endpoints, connect))
+    }
+
+    /// The transport security of --ca, --cert and --key.
+    fn tls(&self) -> Result<Option<ClientTlsConfig>, std::io::Error> {
+        let Some(ca) = &self.ca else { return Ok(None) };
+        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?));
+        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
         }
-        if self.server.starts_with("https:") {
-            let Some(ca) = &self.ca else {
-                return Err(
-                    format!("{}: https needs --ca, the authority of the server's certificate", self.server).into()
-                );
-            };
-            let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?));
-            if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
-                tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
-            }
-            endpoint = endpoint.tls_config(tls)?;
-        } else if self.ca.is_some() || self.cert.is_some() {
-            return Err(format!("{}: --ca and --cert are for https", self.server).into());
-        } else if self.token_file.is_some() && !is_loopback(endpoint.uri().host().unwrap_or_default()) {
-            return Err(format!(
-                "{}: anyone on the path can read and use a token sent over http: use https with --ca, or a tunnel \
-                 that ends on this machine",
-                self.server
-            )
-            .into());
-        }
-        Ok(endpoint)
+        Ok(Some(tls))
+    }
+}
+
+/// A server's endpoint. Its windows are wide enough for keys, and its keep-alive detects a dead
+/// connection.
+fn endpoint(url: &str, tls: Option<&ClientTlsConfig>, has_token: bool) -> Result<Endpoint, Box<dyn std::error::Error>> {
+    let endpoint = Endpoint::from_shared(url.to_owned())?
+        .connect_timeout(Duration::from_secs(10))
+        .tcp_nodelay(true)
+        .initial_stream_window_size(16 << 20)
+        .initial_connection_window_size(32 << 20)
+        .http2_keep_alive_interval(Duration::from_secs(10))
+        .keep_alive_timeout(Duration::from_secs(10))
+        .keep_alive_while_idle(true);
+    if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
+        return Err(format!("--server {url}: expected http://HOST:PORT or https://HOST:PORT").into());
+    }
+    match (url.starts_with("https:"), tls) {
+        (true, Some(tls)) => Ok(endpoint.tls_config(tls.clone())?),
+        (true, None) => Err(format!("{url}: https needs --ca, the authority of the server's certificate").into()),
+        (false, Some(_)) => Err(format!("{url}: --ca and --cert are for https").into()),
+        (false, None) if has_token && !is_loopback(endpoint.uri().host().unwrap_or_default()) => Err(format!(
+            "{url}: anyone on the path can read and use a token sent over http: use https with --ca, or a tunnel that \
+             ends on this machine"
+        )
+        .into()),
+        (false, None) => Ok(endpoint),
     }
 }
 
@@ -177,7 +187,7 @@ mod tests {
         let cli = Cli::parse_from(["cloakwork-worker", "--server", "http://[::1]:1", "--memory", "400"]);
         let options = cli.options("cpu", None).expect("options");
         assert_eq!((options.key_memory, options.arena_memory, options.job_memory), (200 << 20, 100 << 20, 100 << 20));
-        assert!(cli.endpoint().is_ok());
+        assert!(cli.endpoints().is_ok());
         assert!(Cli::try_parse_from(["cloakwork-worker", "--server", "x", "--cert", "y"]).is_err(), "no key");
     }
 
@@ -197,14 +207,14 @@ mod tests {
     #[test]
     fn certificates_without_tls_are_refused() {
         let cli = Cli::parse_from(["cloakwork-worker", "--server", "http://[::1]:1", "--ca", "/nowhere"]);
-        assert!(cli.endpoint().is_err());
+        assert!(cli.endpoints().is_err());
     }
 
     #[test]
     fn a_token_does_not_leave_the_machine_in_the_clear() {
         let endpoint = |server: &str, more: &[&str]| {
             let arguments = [&["cloakwork-worker", "--server", server], more].concat();
-            Cli::parse_from(arguments).endpoint().map(|_| ()).map_err(|error| error.to_string())
+            Cli::parse_from(arguments).endpoints().map(|_| ()).map_err(|error| error.to_string())
         };
         let token = ["--token-file", "/nowhere"];
         for beyond in ["http://example.org:1", "http://192.0.2.1:1", "http://[2001:db8::1]:1", "http://localhost.org:1"]
@@ -221,7 +231,7 @@ mod tests {
     #[test]
     fn https_without_an_authority_is_refused_at_the_start() {
         let cli = Cli::parse_from(["cloakwork-worker", "--server", "https://example.org:1"]);
-        let error = cli.endpoint().expect_err("refused").to_string();
+        let error = cli.endpoints().map(drop).expect_err("refused").to_string();
         assert!(error.contains("https needs --ca"), "{error}");
     }
 }

@@ -40,6 +40,20 @@ fn the_system_clock_reads_the_system_time() {
 }
 
 #[test]
+fn an_epoch_across_sleep_passes_as_fast_as_another_while_the_machine_is_awake() {
+    let clock = Clock::system();
+    let (epoch, across) = (clock.epoch(), clock.epoch_across_sleep());
+    std::thread::sleep(Duration::from_millis(5));
+    let (least, passed) = (epoch.micros(), across.micros());
+    // The second epoch began later, by the time of a call.
+    assert!(passed >= 5000 && passed.abs_diff(least) < 1_000_000, "{passed} and {least}");
+    let manual = ManualClock::at(0);
+    let across = manual.clock().epoch_across_sleep();
+    manual.advance(DAY);
+    assert_eq!(across.micros(), micros_of(DAY));
+}
+
+#[test]
 fn times_convert_both_ways_and_stop_at_the_ends_of_the_range() {
     let time = UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
     assert_eq!(unix_micros_of(time), 1_700_000_000_123_456);

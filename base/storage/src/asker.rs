@@ -1,6 +1,6 @@
 //! Parties that ask the database for a connection.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The party for which the database works. Tenants take turns, so a tenant with many waiting calls
 /// delays another tenant's call by one turn.
@@ -19,6 +19,9 @@ pub enum Asker<'t> {
     Upkeep,
 }
 
+/// Longest wait of a call for an answer of a server.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A party in the line of the tenants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
@@ -33,6 +36,15 @@ impl<'t> Asker<'t> {
         match self {
             Self::Tenant(tenant) => Self::Work(tenant),
             other => other,
+        }
+    }
+
+    /// Longest wait for an answer of a server. Calls fail soon if the server does not answer. Work
+    /// that no call waits for may ask for all rows of a table.
+    pub(crate) fn answer_timeout(self) -> Duration {
+        match self {
+            Self::Tenant(_) | Self::Work(_) | Self::Server => ANSWER_TIMEOUT,
+            Self::Upkeep => Duration::from_secs(60),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A connection to the database, and the queries on it.
 
-use crate::{Error, Row, Value, sqlite::Session};
+use crate::{Error, Row, Value, session::Session};
 
 /// A connection. Readers and transactions give access to one.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A database the way a service needs it: one writer, several readers.
+//! A database the way a service needs it: transactions that exclude each other, and readers.
 
 use std::{
     path::Path,
@@ -8,28 +8,33 @@ use std::{
     },
 };
 
-use tokio::sync::Mutex;
-
 use crate::{
-    Asker, Batch, Connection, Error, OpenError, Reader, Schema, Survival,
-    line::Line,
+    Asker, Batch, Error, OpenError, Reader, Rows, Schema, Server, Survival, postgres,
     readers::Readers,
+    session::Session,
+    source::Source,
     sqlite,
+    terms::Terms,
     version::Version,
-    write::{Turn, Write, Writer},
+    write::Write,
+    writers::{Turn, Writers},
 };
 
 /// A handle to an open database. Cheap to clone: clones share the connections and the version.
 #[derive(Clone, Debug)]
 pub struct Database {
-    writer: Arc<Mutex<Writer>>,
-    /// Admits one tenant at a time to the line of the writer.
-    writing: Line,
+    /// The one connection for changes of any rows.
+    whole: Writers,
+    /// Connections for changes of one tenant's rows. SQLite has one writer, so they are the same.
+    tenants: Writers,
+    /// The connection for changes of rows that only this process changes.
+    apart: Writers,
     readers: Readers,
     version: Version,
     waiting: Arc<AtomicUsize>,
     /// The user of this handle, which decides about the asker of its calls.
     user: User,
+    guard: Option<Arc<str>>,
 }
 
 /// The user of a handle.
@@ -43,32 +48,39 @@ enum User {
     One(Asker<'static>),
 }
 
-/// Rows that a transaction may change. Transactions whose rows overlap exclude each other.
-///
-/// SQLite has one writer, so there every transaction excludes all others. A database with
-/// concurrent writers locks the rows that the transaction names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows<'t> {
-    /// Rows of this tenant.
-    Tenant(&'t str),
-    /// Rows of several tenants, or of none.
-    All,
-}
-
 impl Database {
     /// Opens the file and migrates its schemas to their newest versions. Creates a missing file,
     /// for this user alone. Leaves a schema of a later version unchanged. Tenants have `readers`
     /// connections for queries, and the server has some of its own.
     pub async fn open(path: &Path, schemas: &[Schema], readers: u32) -> Result<Self, OpenError> {
-        let session = sqlite::open(path, schemas).await?;
-        Ok(Self {
-            writer: Arc::new(Mutex::new(Writer::new(Connection::new(session)))),
-            writing: Line::new(1, 1),
-            readers: Readers::open(path.to_owned(), readers).await?,
-            version: Version::default(),
-            waiting: Arc::default(),
-            user: User::Callers,
-        })
+        let session = Session::Sqlite(Box::new(sqlite::open(path, schemas).await?));
+        let source = Source::file(path.to_owned());
+        let writers = Writers::new(source.clone(), Some(session), 1);
+        Ok(Self::new([(); 3].map(|()| writers.clone()), Readers::open(source, readers).await?))
+    }
+
+    /// Connects to a server, and migrates the schemas to their newest versions. A schema of a later
+    /// version stays as it is, and can be used if its migrations permit that. Tenants have
+    /// `readers` connections for queries, and the server has some of its own.
+    pub async fn connect(server: Server, schemas: &[Schema], readers: u32) -> Result<Self, OpenError> {
+        let mut session = server.connect().await?;
+        for schema in schemas {
+            postgres::migrate(&mut session, schema).await?;
+        }
+        let source = Source::server(server);
+        let whole = Writers::new(source.clone(), Some(Session::Postgres(Box::new(session))), 1);
+        let [tenants, apart] = [TENANT_WRITERS, 1].map(|count| Writers::new(source.clone(), None, count));
+        Ok(Self::new([whole, tenants, apart], Readers::open(source, readers).await?))
+    }
+
+    fn new([whole, tenants, apart]: [Writers; 3], readers: Readers) -> Self {
+        let (version, waiting) = (Version::default(), Arc::default());
+        Self { whole, tenants, apart, readers, version, waiting, user: User::Callers, guard: None }
+    }
+
+    /// Whether the database is on a server, which other processes may use too.
+    pub fn is_on_server(&self) -> bool {
+        self.readers.source().is_server()
     }
 
     /// The version of a schema in a database file that is not open. Returns `None` if there is no
@@ -85,8 +97,11 @@ impl Database {
     /// also records the move: after a crash the next call only renames the file. No other process
     /// may use the file.
     pub async fn absorb(&self, file: &Path, schema: &Schema, tables: &[&str]) -> Result<bool, OpenError> {
-        let mut turn = self.turn(Asker::Server).await;
-        sqlite::absorb(turn.writer().connection()?.session(), file, schema, tables).await
+        let mut turn = self.turn(Asker::Server, Rows::All).await?;
+        match turn.writer().connection()?.session() {
+            Session::Sqlite(session) => sqlite::absorb(session, file, schema, tables).await,
+            Session::Postgres(_) => Err(Error::Failed("only a file takes the rows of another file".to_owned()).into()),
+        }
     }
 
     /// A handle with a version of its own, which counts only the writes through this handle and its
@@ -107,6 +122,13 @@ impl Database {
         Self { user: User::Workers, ..self.clone() }
     }
 
+    /// A handle whose transactions run the statement `guard` before their own ones. The guard
+    /// raises an error with the code `CW001` if this process may not write any more, and the
+    /// transaction then fails with [`Error::Fenced`]. Nothing in its text is escaped.
+    pub fn guarded(&self, guard: &str) -> Self {
+        Self { guard: Some(guard.into()), ..self.clone() }
+    }
+
     /// Number of the state that queries see, or `None` during a write. Data that was read between
     /// two equal answers is current for as long as the answer does not change.
     pub fn version(&self) -> Option<u64> {
@@ -119,24 +141,33 @@ impl Database {
     }
 
     /// Begins a transaction that may write, and whose commit survives a power failure. The call
-    /// waits for the transaction before it, so a transaction never fails half-way because another
-    /// one holds the lock.
-    pub async fn write(&self, asker: Asker<'_>, _rows: Rows<'_>) -> Result<Write, Error> {
-        Write::begin(self.turn(asker).await, Survival::PowerFailure, &self.version).await
+    /// waits for transactions on the same rows, so a transaction never fails half-way because
+    /// another one holds the lock. On a server, the wait for locks is limited.
+    pub async fn write(&self, asker: Asker<'_>, rows: Rows<'_>) -> Result<Write, Error> {
+        let turn = self.turn(asker, rows).await?;
+        Write::begin(turn, self.terms(Survival::PowerFailure, rows), &self.version).await
     }
 
-    /// Commits all of a batch, or nothing of it. `fill` fills the batch when its turn has come, and
-    /// no other writer runs from then until the commit.
+    /// Commits all of a batch, or nothing of it. `fill` fills the batch when its turn has come. If
+    /// the batch may change all rows, no other batch on all rows is filled from then until the
+    /// commit.
     pub async fn apply(
         &self,
         asker: Asker<'_>,
+        rows: Rows<'_>,
         survival: Survival,
         fill: impl FnOnce(&mut Batch),
     ) -> Result<(), Error> {
-        let turn = self.turn(asker).await;
+        let turn = self.turn(asker, rows).await?;
         let mut batch = Batch::default();
         fill(&mut batch);
-        turn.apply(survival, batch, &self.version).await
+        turn.apply(self.terms(survival, rows), batch, &self.version).await
+    }
+
+    /// Waits until it is certain whether the last batch on all rows was committed. A batch fails
+    /// with an unknown result if the connection to a server is lost during its commit.
+    pub async fn settle(&self) -> Result<(), Error> {
+        self.turn(Asker::Server, Rows::All).await.map(drop)
     }
 
     /// Number of tasks that wait for their turn to write.
@@ -144,14 +175,23 @@ impl Database {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Waits for the writer. A tenant waits for the other tenants first, so at most one tenant
-    /// stands in the line of the writer, in front of the server.
-    async fn turn(&self, asker: Asker<'_>) -> Turn {
+    /// Waits for a connection that may change the rows.
+    async fn turn(&self, asker: Asker<'_>, rows: Rows<'_>) -> Result<Turn, Error> {
+        let writers = match rows {
+            Rows::All => &self.whole,
+            Rows::Tenant(_) => &self.tenants,
+            Rows::Apart => &self.apart,
+        };
+        let asker = self.asker(asker);
         let waiting = Waiting::begin(&self.waiting);
-        let place = self.writing.enter(self.asker(asker)).await;
-        let writer = self.writer.clone().lock_owned().await;
+        let mut turn = writers.wait(asker).await?;
         drop(waiting);
-        Turn::of(writer, place).await
+        turn.ready(asker).await?;
+        Ok(turn)
+    }
+
+    fn terms<'t>(&'t self, survival: Survival, rows: Rows<'t>) -> Terms<'t> {
+        Terms { survival, rows, guard: self.guard.as_deref() }
     }
 
     fn asker<'t>(&self, asker: Asker<'t>) -> Asker<'t> {
@@ -165,7 +205,9 @@ impl Database {
     /// Closes all connections, and waits until they are closed.
     pub async fn close(&self) {
         self.readers.close().await;
-        self.writer.lock().await.close().await;
+        self.apart.close().await;
+        self.tenants.close().await;
+        self.whole.close().await;
     }
 }
 
@@ -184,3 +226,6 @@ impl Drop for Waiting<'_> {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+/// Connections to a server for changes of one tenant's rows.
+const TENANT_WRITERS: u32 = 4;

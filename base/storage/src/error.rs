@@ -17,6 +17,9 @@ pub enum Error {
     /// The caller's queries wait for connections that serve other queries.
     #[error("the database is busy")]
     Busy,
+    /// Another process owns the rows by now, so this one must not change them.
+    #[error("another server owns the database")]
+    Fenced,
     /// The connection is closed, by this process or because its thread ended.
     #[error("the database is closed")]
     Closed,

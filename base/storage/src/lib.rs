@@ -1,8 +1,8 @@
 //! The only access to the database.
 //!
 //! Other crates write SQL text, bind [`Value`]s and read [`Row`]s. No type of a database driver
-//! leaves this crate, so another database needs another adapter here and no change elsewhere. The
-//! only adapter is the one for SQLite (`sqlite`).
+//! leaves this crate. There are two adapters: `sqlite` for a file, and `postgres` for a server.
+//! Both run each statement, so its text keeps to the SQL that both understand.
 //!
 //! Reads go through [`Database::read`]. Writes take turns. A [`Write`] is a transaction that may
 //! read what it changes. A [`Batch`] is a list of statements that the database gets at once. Each
@@ -13,26 +13,37 @@
 mod asker;
 mod batch;
 mod connection;
+mod copy;
 mod database;
 mod error;
 mod line;
+mod postgres;
 pub mod private;
 mod readers;
 mod row;
+mod rows;
 mod schema;
+mod session;
+mod source;
 mod sqlite;
 mod survival;
+mod terms;
 mod value;
 mod version;
 mod write;
+mod writer;
+mod writers;
 
 pub use asker::Asker;
-pub use batch::{Batch, Values};
+pub use batch::{Batch, Each, Values};
 pub use connection::{Connection, Query};
-pub use database::{Database, Rows};
+pub use copy::{CopyError, copy};
+pub use database::Database;
 pub use error::{Error, OpenError};
+pub use postgres::{Server, ServerError};
 pub use readers::Reader;
 pub use row::Row;
+pub use rows::Rows;
 pub use schema::{Migration, Schema};
 pub use survival::Survival;
 pub use value::Value;

@@ -2,7 +2,6 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,23 +15,24 @@ use tokio::{
 use crate::{
     Asker, Connection, Error,
     line::{Line, Place},
-    sqlite::{Access, Session},
+    source::Source,
+    sqlite::Access,
 };
 
-/// A limited number of connections to one file, opened when they are first needed.
+/// A limited number of connections to one database, opened when they are first needed.
 ///
 /// Tenants share most of the connections, and the calls of no tenant may hold all of these. The
 /// workers on its jobs may hold as many, because they take turns of their own. The rest are left to
 /// the server: verification of tokens must not wait for the queries of tenants.
 ///
-/// A connection to a file does not break, so a connection goes back as it is. A pool for
-/// connections over a network would test each one, which costs more than most queries here.
+/// A connection goes back as it is. A test of each connection would cost more than most queries
+/// here. A connection that is known to be lost is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Readers(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    path: PathBuf,
+    source: Source,
     /// Connections that tenants may hold together.
     count: u32,
     /// Admits `count` callers of tenants to the line of the connections.
@@ -59,12 +59,17 @@ type Places = (OwnedSemaphorePermit, Option<Place>);
 impl Readers {
     /// Opens the first connection. Tenants get at most `count`, and the server `SERVER_READERS`
     /// more.
-    pub(crate) async fn open(path: PathBuf, count: u32) -> Result<Self, Error> {
+    pub(crate) async fn open(source: Source, count: u32) -> Result<Self, Error> {
         let count = count.max(1);
-        let first = Connection::new(Session::open(&path, Access::Read).await?);
+        let first = Connection::new(source.open(Access::Read).await?);
         let line = Line::new(count, count.saturating_sub(1).max(1));
         let places = Arc::new(Semaphore::new(count.saturating_add(SERVER_READERS) as usize));
-        Ok(Self(Arc::new(Inner { path, count, line, places, idle: Mutex::new(vec![first]) })))
+        Ok(Self(Arc::new(Inner { source, count, line, places, idle: Mutex::new(vec![first]) })))
+    }
+
+    /// Where the connections come from.
+    pub(crate) fn source(&self) -> &Source {
+        &self.0.source
     }
 
     /// Waits for a connection.
@@ -75,12 +80,19 @@ impl Readers {
         };
         let (place, in_line) = timeout(READER_WAIT_MAX, waiting).await.map_err(|_| Error::Busy)?;
         let place = place.map_err(|_| Error::Closed)?;
-        let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match idle {
+        let mut connection = match self.idle() {
             Some(connection) => connection,
-            None => Connection::new(Session::open(&self.0.path, Access::Read).await?),
+            None => Connection::new(self.0.source.open(Access::Read).await?),
         };
+        connection.session().set_limit(asker.answer_timeout());
         Ok(Reader { connection: Some(connection), of: self.clone(), places: Some((place, in_line)) })
+    }
+
+    /// An open connection that nobody uses.
+    fn idle(&self) -> Option<Connection> {
+        let mut idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| idle.pop())
+            .find_map(|mut connection| (!connection.session().is_broken()).then_some(connection))
     }
 
     fn put_back(&self, connection: Connection) {
@@ -118,7 +130,9 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let (Some(mut connection), Some(places)) = (self.connection.take(), self.places.take()) else { return };
         let readers = self.of.clone();
-        if !connection.session().is_busy() {
+        if connection.session().is_broken() {
+            drop(connection);
+        } else if !connection.session().is_busy() {
             readers.put_back(connection);
         } else if let Ok(runtime) = Handle::try_current() {
             // A query was broken off. The next caller would wait behind it, although other

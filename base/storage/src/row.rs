@@ -1,24 +1,24 @@
 //! Rows that a query found.
 
-use crate::{Error, sqlite};
+use crate::{Error, session::FoundRow};
 
 /// A row. Columns are read by name, and a value of another type is an error.
 #[derive(Debug)]
-pub struct Row(sqlite::Row);
+pub struct Row(FoundRow);
 
 impl Row {
-    pub(crate) fn new(row: sqlite::Row) -> Self {
+    pub(crate) fn new(row: FoundRow) -> Self {
         Self(row)
     }
 
     /// An integer.
     pub fn int(&self, column: &str) -> Result<i64, Error> {
-        self.0.get(column)
+        present(column, self.0.int(column)?)
     }
 
     /// An integer, or `None` for no value.
     pub fn int_or_null(&self, column: &str) -> Result<Option<i64>, Error> {
-        self.0.get_or_null(column)
+        self.0.int(column)
     }
 
     /// An integer that is not negative.
@@ -40,22 +40,22 @@ impl Row {
 
     /// Text.
     pub fn text(&self, column: &str) -> Result<&str, Error> {
-        self.0.get(column)
+        present(column, self.0.text(column)?)
     }
 
     /// Text, or `None` for no value.
     pub fn text_or_null(&self, column: &str) -> Result<Option<&str>, Error> {
-        self.0.get_or_null(column)
+        self.0.text(column)
     }
 
     /// Bytes.
     pub fn bytes(&self, column: &str) -> Result<&[u8], Error> {
-        self.0.get(column)
+        present(column, self.0.bytes(column)?)
     }
 
     /// Bytes, or `None` for no value.
     pub fn bytes_or_null(&self, column: &str) -> Result<Option<&[u8]>, Error> {
-        self.0.get_or_null(column)
+        self.0.bytes(column)
     }
 
     /// Exactly `N` bytes.
@@ -67,6 +67,10 @@ impl Row {
     pub fn array_or_null<const N: usize>(&self, column: &str) -> Result<Option<[u8; N]>, Error> {
         self.bytes_or_null(column)?.map(|bytes| array(column, bytes)).transpose()
     }
+}
+
+fn present<T>(column: &str, value: Option<T>) -> Result<T, Error> {
+    value.ok_or_else(|| damaged(column, format_args!("no value")))
 }
 
 fn array<const N: usize>(column: &str, bytes: &[u8]) -> Result<[u8; N], Error> {

@@ -10,6 +10,25 @@ pub struct Migration {
     pub name: &'static str,
     /// Statements for SQLite.
     pub sqlite: &'static str,
+    /// Statements for PostgreSQL. The first step that has some creates all tables: PostgreSQL came
+    /// after the steps before it, and no database needs them.
+    pub postgres: Option<&'static str>,
+    /// Earliest version of the schema whose programs still work on PostgreSQL after this step. An
+    /// installation with several servers is upgraded one server at a time, so programs of two
+    /// versions use one database for a while.
+    pub compatible_from: i64,
+}
+
+impl Migration {
+    /// A step that only SQLite has.
+    pub const fn of_sqlite(version: i64, name: &'static str, sqlite: &'static str) -> Self {
+        Self { version, name, sqlite, postgres: None, compatible_from: version }
+    }
+
+    /// A step that only PostgreSQL has, and that programs of earlier versions cannot work with.
+    pub const fn of_postgres(version: i64, name: &'static str, postgres: &'static str) -> Self {
+        Self { version, name, sqlite: "", postgres: Some(postgres), compatible_from: version }
+    }
 }
 
 /// The tables of one component. Several schemas share one database, each with a ledger of its own.

@@ -72,6 +72,22 @@ pub(crate) async fn of_key(sql: &mut Connection, tenant: &TenantId, key: KeyId) 
     rows.iter().map(read).collect()
 }
 
+/// At most `most` blobs of all tenants, in the order of tenant and hash, after those of `after`.
+pub(crate) async fn page(
+    sql: &mut Connection,
+    (tenant, blake3): (&str, &[u8]),
+    most: u32,
+) -> Result<Vec<(TenantId, BlobRow)>, Error> {
+    let rows = sql
+        .query("SELECT * FROM blobs WHERE (tenant, digest) > ($1, $2) ORDER BY tenant, digest LIMIT $3")
+        .bind(tenant)
+        .bind(blake3)
+        .bind(most)
+        .all()
+        .await?;
+    rows.iter().map(|row| Ok((TenantId::new(row.text("tenant")?)?, read(row)?))).collect()
+}
+
 /// Whether the tenant has a blob of this hash.
 pub(crate) async fn exists(sql: &mut Connection, tenant: &TenantId, blake3: &[u8; 32]) -> Result<bool, Error> {
     let found = sql

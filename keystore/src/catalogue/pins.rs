@@ -1,12 +1,12 @@
 //! Rows of pins.
 
-use cloakwork_storage::Batch;
+use cloakwork_storage::{Batch, Each};
 
 use super::Connection;
 use crate::{Digest, Error, Holder, TenantId};
 
 const PUT: &str = "INSERT INTO pins (tenant, digest, holder, until_micros) VALUES ($1, $2, $3, $4)
-     ON CONFLICT (tenant, digest, holder) DO UPDATE SET until_micros = $4";
+     ON CONFLICT (tenant, digest, holder) DO UPDATE SET until_micros = excluded.until_micros";
 const RELEASE: &str = "DELETE FROM pins WHERE holder = $1";
 
 /// Adds a pin, or changes the expiry of an existing pin.
@@ -27,9 +27,14 @@ pub(crate) async fn put(
     Ok(())
 }
 
-/// Does the same as a part of a batch.
-pub(crate) fn add(batch: &mut Batch, tenant: &str, blake3: &[u8; 32], holder: &Holder, until_micros: Option<i64>) {
-    batch.push(PUT).bind(tenant).bind(*blake3).bind(*holder).bind(until_micros);
+/// A part of a batch that does the same.
+pub(crate) fn puts(batch: &mut Batch) -> Each<'_> {
+    batch.each(PUT)
+}
+
+/// Adds a pin to the part of a batch.
+pub(crate) fn add(puts: &mut Each<'_>, tenant: &str, blake3: &[u8; 32], holder: &Holder, until_micros: Option<i64>) {
+    puts.row().bind(tenant).bind(*blake3).bind(*holder).bind(until_micros);
 }
 
 /// Whether any holder pins the blob.
@@ -64,9 +69,14 @@ pub(crate) async fn release(sql: &mut Connection, holder: &[u8]) -> Result<(), E
     Ok(())
 }
 
-/// Does the same as a part of a batch.
-pub(crate) fn release_in(batch: &mut Batch, holder: &Holder) {
-    batch.push(RELEASE).bind(*holder);
+/// A part of a batch that does the same.
+pub(crate) fn releases(batch: &mut Batch) -> Each<'_> {
+    batch.each(RELEASE)
+}
+
+/// Adds a holder to the part of a batch.
+pub(crate) fn add_release(releases: &mut Each<'_>, holder: &Holder) {
+    releases.row().bind(*holder);
 }
 
 /// All holders of pins.

@@ -8,23 +8,24 @@ use cloakwork_storage::{Database, Migration, OpenError, Schema};
 pub const SCHEMA: Schema = Schema {
     ledger: "_sqlx_migrations_catalogue",
     migrations: &[
-        Migration { version: 1, name: "start", sqlite: include_str!("../../migrations/sqlite/0001_start.sql") },
-        Migration {
-            version: 2,
-            name: "tenants age",
-            sqlite: include_str!("../../migrations/sqlite/0002_tenants_age.sql"),
-        },
-        Migration { version: 3, name: "bounded", sqlite: include_str!("../../migrations/sqlite/0003_bounded.sql") },
-        Migration {
-            version: 4,
-            name: "dimensions",
-            sqlite: include_str!("../../migrations/sqlite/0004_dimensions.sql"),
-        },
-        Migration { version: 5, name: "results", sqlite: include_str!("../../migrations/sqlite/0005_results.sql") },
+        Migration::of_sqlite(1, "start", include_str!("../../migrations/sqlite/0001_start.sql")),
+        Migration::of_sqlite(2, "tenants age", include_str!("../../migrations/sqlite/0002_tenants_age.sql")),
+        Migration::of_sqlite(3, "bounded", include_str!("../../migrations/sqlite/0003_bounded.sql")),
+        Migration::of_sqlite(4, "dimensions", include_str!("../../migrations/sqlite/0004_dimensions.sql")),
+        Migration::of_sqlite(5, "results", include_str!("../../migrations/sqlite/0005_results.sql")),
         Migration {
             version: 6,
             name: "microseconds",
             sqlite: include_str!("../../migrations/sqlite/0006_microseconds.sql"),
+            postgres: Some(include_str!("../../migrations/postgres/0006_microseconds.sql")),
+            compatible_from: 6,
+        },
+        Migration {
+            version: 7,
+            name: "store marker",
+            sqlite: include_str!("../../migrations/sqlite/0007_store_marker.sql"),
+            postgres: Some(include_str!("../../migrations/postgres/0007_store_marker.sql")),
+            compatible_from: 6,
         },
     ],
 };

@@ -156,7 +156,7 @@ pub(crate) async fn silent(
     let rows = sql
         .query(
             "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0
-            AND expires_micros <= CASE WHEN result = 1 THEN $3 ELSE $2 END
+            AND expires_micros <= CASE WHEN result = 1 THEN CAST($3 AS BIGINT) ELSE CAST($2 AS BIGINT) END
          ORDER BY expires_micros",
         )
         .bind(tenant.as_str())

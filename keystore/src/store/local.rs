@@ -13,8 +13,8 @@ use cloakwork_storage::private;
 use futures_util::stream;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use super::{ByteStream, READ_CHUNK_BYTES};
-use crate::Error;
+use super::{ByteStream, MARKER, MARKER_BYTES_MAX, READ_CHUNK_BYTES};
+use crate::{Error, staging};
 
 /// A directory of blobs. A blob appears in it by a rename, and is never written to afterwards.
 #[derive(Debug)]
@@ -61,6 +61,28 @@ impl LocalStore {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         }
+    }
+
+    pub(crate) async fn has(&self, name: &str) -> Result<bool, Error> {
+        Ok(tokio::fs::try_exists(self.root.join(name)).await?)
+    }
+
+    pub(crate) async fn marker(&self) -> Result<Option<String>, Error> {
+        let file = match tokio::fs::File::open(self.root.join(MARKER)).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = Vec::new();
+        file.take(MARKER_BYTES_MAX).read_to_end(&mut bytes).await?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    pub(crate) fn place_marker(&self, text: &str) -> Result<(), Error> {
+        let target = self.root.join(MARKER);
+        let new = target.with_extension(NEW);
+        staging::write_whole(&new, text.as_bytes())?;
+        fs::rename(&new, &target)?;
+        Ok(sync_directory(&self.root)?)
     }
 
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {

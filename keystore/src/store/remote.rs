@@ -4,11 +4,12 @@ use std::{path::Path, sync::Arc};
 
 use bytes::BytesMut;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, WriteMultipart, path::Path as ObjectPath};
+use object_store::{
+    GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, WriteMultipart, path::Path as ObjectPath,
+};
 use tokio::io::AsyncReadExt;
 
-use super::ByteStream;
-use super::{Leftover, S3Options, connect};
+use super::{ByteStream, Leftover, MARKER, MARKER_BYTES_MAX, S3Options, connect};
 use crate::{Error, abort::Abort};
 
 /// A bucket. An object appears in it only when its upload is complete.
@@ -92,6 +93,41 @@ impl RemoteStore {
         }
     }
 
+    pub(crate) async fn has(&self, name: &str) -> Result<bool, Error> {
+        match self.objects.head(&self.path(name)).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) async fn marker(&self) -> Result<Option<String>, Error> {
+        let found = match self.objects.get(&self.path(MARKER)).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            found => found?,
+        };
+        if found.meta.size > MARKER_BYTES_MAX {
+            return Ok(Some(String::new()));
+        }
+        Ok(Some(String::from_utf8_lossy(&found.bytes().await?).into_owned()))
+    }
+
+    pub(crate) async fn place_marker(&self, text: &str, only_new: bool) -> Result<bool, Error> {
+        let (path, bytes) = (self.path(MARKER), text.to_owned().into_bytes());
+        if only_new {
+            match self.objects.put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await {
+                Ok(_) => return Ok(true),
+                Err(object_store::Error::AlreadyExists { .. }) => return Ok(false),
+                // A store without conditional writes. Its marker protects against all but two first
+                // starts at the same moment.
+                Err(object_store::Error::NotImplemented { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.objects.put(&path, bytes.into()).await?;
+        Ok(true)
+    }
+
     pub(crate) async fn names(&self, orphaned_micros: i64) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         let mut objects = self.objects.list(Some(&self.prefix));
@@ -99,7 +135,10 @@ impl RemoteStore {
             // Another replica may be about to catalogue a young object.
             let is_old = object.last_modified.timestamp_micros() <= orphaned_micros;
             if let Some(rest) = object.location.prefix_match(&self.prefix).filter(|_| is_old) {
-                names.push(rest.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"));
+                let name = rest.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
+                if name != MARKER {
+                    names.push(name);
+                }
             }
         }
         Ok(names)

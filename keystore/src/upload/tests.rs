@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use cloakwork_clock::Clock;
-use cloakwork_storage::Database;
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
@@ -18,7 +17,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 async fn keystore(directory: &tempfile::TempDir) -> Keystore {
     let root = directory.path();
-    let database = Database::open(&root.join("catalogue.db"), &[SCHEMA], 4).await.expect("it opens");
+    let database = cloakwork_tests_database::open(&root.join("catalogue.db"), &[SCHEMA], 4).await;
     let limits = Limits {
         window_bytes: 1 << 20,
         uploads_per_tenant: 1024,
@@ -138,4 +137,9 @@ async fn a_client_does_not_wait_for_the_place_of_a_result() {
     let ended = timeout(STEP_TIMEOUT, waiting).await.expect("it ends").expect("no panic");
     assert_eq!(ended.err(), Some(Error::UploadTakenOver));
     assert_eq!(writer.pause().await.expect("kept"), 0);
+}
+
+#[test]
+fn all_tests_pass_on_postgres() {
+    cloakwork_tests_database::run_again_on_postgres(&[]);
 }

@@ -118,7 +118,8 @@ async fn difference(home: &Home) -> Option<String> {
         sums.0 += size_bytes;
         sums.1 += if row.flag("is_key").expect("a flag") { 0 } else { size_bytes };
     }
-    let counted = "SELECT SUM(blob_bytes) AS all_bytes, SUM(ciphertext_bytes) AS ciphertext_bytes FROM usage";
+    let counted = "SELECT CAST(SUM(blob_bytes) AS BIGINT) AS all_bytes, \
+                   CAST(SUM(ciphertext_bytes) AS BIGINT) AS ciphertext_bytes FROM usage";
     let counted = sql.query(counted).one().await.expect("sums");
     let counted = ["all_bytes", "ciphertext_bytes"].map(|column| counted.int_or_null(column).expect("a sum"));
     let mut open = BTreeSet::new();

@@ -16,16 +16,11 @@ use cloakwork_keystore::{
     UploadInfo,
 };
 use cloakwork_storage::{Database, Schema};
+use cloakwork_tests_bucket::Bucket;
 use futures_util::TryStreamExt;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto::Builder,
-};
 use s3s::{
     S3Result,
     access::{S3Access, S3AccessContext},
-    auth::SimpleAuth,
-    service::S3ServiceBuilder,
 };
 use tokio::sync::watch;
 
@@ -81,9 +76,14 @@ impl S3Access for Gate {
     }
 }
 
+/// The environment variable through which a child process opens the database of the home at `root`.
+pub(crate) fn database_for_child(root: &Path) -> Option<(&'static str, String)> {
+    cloakwork_tests_database::for_child(&root.join(DATABASE))
+}
+
 /// Opens the database of a home at `root`.
 pub(crate) async fn database(root: &Path) -> Database {
-    Database::open(&root.join(DATABASE), &[SCHEMA], 4).await.expect("it opens")
+    cloakwork_tests_database::open(&root.join(DATABASE), &[SCHEMA], 4).await
 }
 
 impl Home {
@@ -96,33 +96,18 @@ impl Home {
     /// A home with an S3 server of its own on loopback, whose buckets lie in this home.
     pub(crate) async fn s3() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let bytes_at = directory.path().join("s3");
-        std::fs::create_dir_all(bytes_at.join(BUCKET)).expect("a directory");
-        let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(&bytes_at).expect("a directory"));
-        service.set_auth(SimpleAuth::from_single(ACCESS, SECRET));
         let gate = Gate::default();
-        service.set_access(gate.clone());
-        let service = service.build();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let service = service.clone();
-                tokio::spawn(async move {
-                    let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
-                });
-            }
-        });
+        let bucket = Bucket::start_behind(&directory.path().join("s3"), gate.clone()).await;
         let options = S3Options {
-            endpoint: Some(endpoint),
-            bucket: BUCKET.to_owned(),
+            endpoint: Some(bucket.endpoint),
+            bucket: Bucket::NAME.to_owned(),
             region: "us-east-1".to_owned(),
             prefix: "cloakwork/blobs".to_owned(),
-            access_key_id: Some(ACCESS.to_owned()),
-            secret_access_key: Some(SECRET.to_owned()),
+            access_key_id: Some(Bucket::ACCESS_KEY_ID.to_owned()),
+            secret_access_key: Some(Bucket::SECRET_ACCESS_KEY.to_owned()),
             allow_http: true,
         };
-        let bytes_at = bytes_at.join(BUCKET).join("cloakwork/blobs");
+        let bytes_at = bucket.directory.join("cloakwork/blobs");
         let mut home = Self::new(directory, StoreOptions::S3(options), bytes_at);
         home.limits.orphan_age = DAY - HOUR;
         home.gate = gate;
@@ -250,6 +235,11 @@ impl Home {
         matches!(self.store, StoreOptions::Local(_))
     }
 
+    /// Directory of the committed blobs.
+    pub(crate) fn bytes_at(&self) -> &Path {
+        &self.bytes_at
+    }
+
     /// Files of committed blobs.
     pub(crate) fn blob_files(&self) -> Vec<PathBuf> {
         files_below(&self.bytes_at)
@@ -352,6 +342,3 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 const DATABASE: &str = "catalogue.db";
-const BUCKET: &str = "bucket";
-const ACCESS: &str = "access";
-const SECRET: &str = "secret";

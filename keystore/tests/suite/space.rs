@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cloakwork_keystore::{Digest, Error, Pin, release_pins};
-use cloakwork_storage::{Asker, Batch, Survival};
+use cloakwork_keystore::{Digest, Error, Pin, Pinning, Releasing};
+use cloakwork_storage::{Asker, Batch, Rows, Survival};
 
 use crate::{
     home::{Home, Kind, other_tenant, read, tenant},
@@ -113,11 +113,12 @@ async fn reserved_blobs_stay_until_the_reservation_ends() {
     assert_eq!(keystore.find_missing(&tenant(), &digests).await.expect("asked"), [digests[1]]);
     // A transaction pins the blob, and then the reservation ends.
     let claim = pin(JOB);
-    let pins = |batch: &mut Batch| claim.add_to(batch, tenant().as_str(), [&digests[0].blake3].into_iter());
-    home.opened().apply(Asker::Upkeep, Survival::PowerFailure, pins).await.expect("pinned");
+    let pins = |batch: &mut Batch| Pinning::of(batch).add(&claim, tenant().as_str(), [&digests[0].blake3].into_iter());
+    home.opened().apply(Asker::Upkeep, Rows::All, Survival::PowerFailure, pins).await.expect("pinned");
     drop(second.expect("there"));
     assert_eq!(keystore.delete(&tenant(), &digests[0]).await.expect_err("pinned").kind(), "BlobInUse");
-    home.opened().apply(Asker::Upkeep, Survival::Crash, |batch| release_pins(batch, &JOB)).await.expect("released");
+    let release = |batch: &mut Batch| Releasing::of(batch).add(&JOB);
+    home.opened().apply(Asker::Upkeep, Rows::All, Survival::Crash, release).await.expect("released");
     keystore.delete(&tenant(), &digests[0]).await.expect("free");
 }
 

@@ -109,7 +109,7 @@ impl Worker {
 
     /// Whether the worker would take a job of the set, now or once it has room.
     pub(crate) fn would_take(&self, set: SetId) -> bool {
-        self.takes_work() && self.sets.contains(&set)
+        self.wanted > 0 && self.serves(set)
     }
 
     /// Whether the worker may get work at all, now or once it has room.

@@ -107,6 +107,11 @@ const fn row(method: &'static str, access: Access, load: Load) -> Rule {
 }
 
 impl Rule {
+    /// Whether the call is part of the protocol of workers.
+    pub fn is_of_workers(&self) -> bool {
+        matches!(self.access, AnyOf(&[Worker]))
+    }
+
     /// Limits the caller's messages. The edge refuses a longer message by its announced length,
     /// before memory is allocated for the message.
     const fn at_most(self, message_bytes: u32) -> Self {
@@ -178,7 +183,7 @@ mod tests {
             let AnyOf(scopes) = rule.access else { continue };
             let of_workers = rule.method.starts_with("/cloakwork.v1.WorkerService/");
             assert_eq!(scopes.contains(&Worker), of_workers, "{}", rule.method);
-            assert!(!of_workers || scopes.len() == 1, "{}", rule.method);
+            assert_eq!(rule.is_of_workers(), of_workers, "{}", rule.method);
         }
     }
 

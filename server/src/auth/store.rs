@@ -214,7 +214,7 @@ impl TokenStore {
         let mut reader = self.database.read(Asker::Server).await?;
         let query = reader.query(
             "SELECT id, tenant, scopes, note, created_micros, expires_micros, revoked_micros, last_used_micros \
-             FROM tokens WHERE $1 IS NULL OR tenant = $1 ORDER BY created_micros, id",
+             FROM tokens WHERE CAST($1 AS TEXT) IS NULL OR tenant = $1 ORDER BY created_micros, id",
         );
         let rows = query.bind(tenant.map(Tenant::as_str)).all().await?;
         Ok(rows.iter().map(TokenRow::of).collect::<Result<_, _>>()?)

@@ -4,32 +4,19 @@
 use std::{
     future::Future,
     io::{self, Write as _},
-    path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use cloakwork_clock::Clock;
 
-use super::{failed, load, print};
+use super::place::{Missing, Place};
 use crate::{
     auth::{Scopes, StoreError, TokenId, TokenStore},
     jobs::timestamp,
-    run::open_database_for_command,
     tenant::Tenant,
 };
-
-/// Location of the database.
-#[derive(Debug, Args)]
-pub(super) struct Place {
-    /// Configuration file [environment: CLOAKWORK_CONFIG].
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The server's data directory.
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-}
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TenantCommand {
@@ -97,12 +84,12 @@ impl TenantCommand {
     pub(super) fn run(self) -> Result<(), ExitCode> {
         match self {
             Self::Create { name, place } => {
-                place.with_store(Missing::Made, async |store| store.create_tenant(&name).await.map(nothing))
+                with_store(place, Missing::Made, async |store| store.create_tenant(&name).await.map(nothing))
             }
             Self::Revoke { name, place } => {
-                place.with_store(Missing::Refused, async |store| store.revoke_tenant(&name).await.map(nothing))
+                with_store(place, Missing::Refused, async |store| store.revoke_tenant(&name).await.map(nothing))
             }
-            Self::List { place } => place.with_store(Missing::Refused, async |store| {
+            Self::List { place } => with_store(place, Missing::Refused, async |store| {
                 let mut table = format!("{:<32} {:<20} REVOKED\n", "TENANT", "CREATED");
                 for row in store.tenants().await? {
                     let (created, revoked) = (time(Some(row.created_micros)), time(row.revoked_micros));
@@ -117,7 +104,7 @@ impl TenantCommand {
 impl TokenCommand {
     pub(super) fn run(self) -> Result<(), ExitCode> {
         match self {
-            Self::Create { tenant, scopes, days, note, place } => place.with_store(Missing::Refused, async |store| {
+            Self::Create { tenant, scopes, days, note, place } => with_store(place, Missing::Refused, async |store| {
                 let life = (days > 0).then(|| Duration::from_secs(u64::from(days) * 24 * 3600));
                 let secret = store.create_token(&tenant, scopes, &note, life).await?;
                 // The token exists already and is printed, even if standard error cannot be
@@ -130,9 +117,9 @@ impl TokenCommand {
                 Ok(format!("{}\n", secret.reveal()))
             }),
             Self::Revoke { id, place } => {
-                place.with_store(Missing::Refused, async |store| store.revoke_token(&id).await.map(nothing))
+                with_store(place, Missing::Refused, async |store| store.revoke_token(&id).await.map(nothing))
             }
-            Self::List { tenant, place } => place.with_store(Missing::Refused, async |store| {
+            Self::List { tenant, place } => with_store(place, Missing::Refused, async |store| {
                 let mut table = format!(
                     "{:<12} {:<24} {:<22} {:<20} {:<20} {:<20} {:<20} NOTE\n",
                     "TOKEN", "TENANT", "SCOPES", "CREATED", "EXPIRES", "REVOKED", "LAST USED"
@@ -152,46 +139,12 @@ impl TokenCommand {
     }
 }
 
-/// The action if the data directory does not exist.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    /// Create the directory. The first tenant may be created before the first start of the server.
-    Made,
-    /// Refuse. The directory was probably mistyped.
-    Refused,
-}
-
-impl Place {
-    /// Opens the database, runs `work` on it, and prints the text that `work` returns.
-    fn with_store<F>(self, missing: Missing, work: impl FnOnce(TokenStore) -> F) -> Result<(), ExitCode>
-    where
-        F: Future<Output = Result<String, StoreError>>,
-    {
-        let flags: Vec<_> = self
-            .data
-            .map(|path| ("storage.directory".to_owned(), path.to_string_lossy().into_owned()))
-            .into_iter()
-            .collect();
-        let config = load(self.config, &flags)?;
-        let directory = &config.storage.directory;
-        if !directory.exists() {
-            let path = directory.display();
-            if missing == Missing::Refused {
-                return Err(failed(format!(
-                    "the data directory {path} does not exist: --data names the server's data directory"
-                )));
-            }
-            eprintln!("A new data directory: {path}. Start the server with this directory.");
-        }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let output = runtime.block_on(async {
-            let database = open_database_for_command(directory).await.map_err(failed)?;
-            let done = work(TokenStore::new(database.clone(), Clock::system())).await;
-            database.close().await;
-            done.map_err(failed)
-        });
-        print(&output?)
-    }
+/// Runs `work` on the tenants and tokens of the database, and prints the text that `work` returns.
+fn with_store<F>(place: Place, missing: Missing, work: impl FnOnce(TokenStore) -> F) -> Result<(), ExitCode>
+where
+    F: Future<Output = Result<String, StoreError>>,
+{
+    place.with_database(missing, |database| work(TokenStore::new(database, Clock::system())))
 }
 
 /// The output of a command that prints nothing on success.

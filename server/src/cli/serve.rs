@@ -41,10 +41,14 @@ impl Serve {
         open_files::raise_limit(&config.limits);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build();
         let runtime = runtime.map_err(failed)?;
-        runtime.block_on(async {
+        let ran = runtime.block_on(async {
             let shutdown = shutdown_signal().map_err(failed)?;
             crate::run(config, shutdown).await.map_err(failed)
-        })
+        });
+        // Work that still runs on other threads, such as the self-test of a worker, may take
+        // seconds. Its result is not needed any more, and the next server waits for the directory.
+        runtime.shutdown_background();
+        ran
     }
 }
 

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 
 use cloakwork_attestation::CERTIFICATE_LIFE_MAX_MICROS;
+use cloakwork_storage::{Server, ServerError};
+use http::Uri;
 use tracing_subscriber::EnvFilter;
 
 use super::{BlobStore, Config, Problem};
@@ -13,7 +15,7 @@ const _: () = assert!(CERTIFICATE_HOURS_MAX * 3_600_000_000 == CERTIFICATE_LIFE_
 
 /// Returns the errors of settings whose values are valid individually but not in combination.
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
-    let Config { verify_percent, listen, storage, auth, attestation, limits, log, .. } = config;
+    let Config { verify_percent, listen, storage, database, replica, auth, attestation, limits, log, .. } = config;
     let mut problems = limits.contradictions();
     let mut unless = |fine: bool, text: &str| {
         if !fine {
@@ -67,10 +69,59 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         !endpoint.contains('@'),
         "storage.s3_endpoint must not hold credentials: they come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     );
+    if !database.url.is_empty()
+        && let Err(error) = Server::check(&database.url)
+    {
+        let text = match error {
+            ServerError::Password => {
+                "must not hold a password: put it into a file, named by database.password_file".to_owned()
+            }
+            other => format!("cannot be used: {other}"),
+        };
+        unless(false, &format!("database.url {text}"));
+    }
+    let alone = database.password_file.is_some() || database.ca_file.is_some() || database.require_sync_standby;
+    unless(!alone || !database.url.is_empty(), "the other settings of [database] need database.url");
+    let is_alone = database.url.is_empty();
+    unless(
+        !is_alone || (replica.url.is_empty() && replica.ca_file.is_none()),
+        "the settings of [replica] need database.url: other servers cannot use a database file",
+    );
+    unless(
+        is_alone || !replica.url.is_empty() || !listen.address.ip().is_unspecified(),
+        &format!(
+            "replica.url is missing: the other servers of the database pass calls on to it, and cannot reach {}",
+            listen.address
+        ),
+    );
+    let tls = listen.tls_certificate.is_some();
+    let scheme = if tls { "https" } else { "http" };
+    unless(
+        replica.url.is_empty() || is_url_of_server(&replica.url, scheme),
+        &format!("replica.url must be {scheme}://HOST:PORT, not '{}'", replica.url),
+    );
+    unless(
+        is_alone || tls == replica.ca_file.is_some(),
+        if tls {
+            "replica.ca_file is missing: it is the authority of the certificates (listen.tls_certificate) of the servers"
+        } else {
+            "replica.ca_file needs TLS: set listen.tls_certificate and listen.tls_key"
+        },
+    );
     if let Err(text) = check_level(&log.level) {
         problems.push(format!("log.level {text}"));
     }
     problems.into_iter().map(|text| Problem { place: "configuration".to_owned(), text }).collect()
+}
+
+/// Whether this is the URL of a host and a port, without a path and without credentials.
+fn is_url_of_server(url: &str, scheme: &str) -> bool {
+    url.parse::<Uri>().is_ok_and(|parts| {
+        parts.scheme_str() == Some(scheme)
+            && parts.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+            && parts.port().is_some()
+            && parts.path_and_query().is_none_or(|path| path == "/")
+    })
 }
 
 /// Port 0 never conflicts, because the system assigns a free port each time.

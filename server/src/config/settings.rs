@@ -113,7 +113,7 @@ sections! {
     }
     "storage" "Location of stored data." {
         storage.directory:
-            "Directory of the database, of staged uploads and of local blobs. Only one server at a time can use it.";
+            "Directory of the database file, of staged uploads and of local blobs. Only one server at a time can use it.";
         storage.blobs:
             "Store for keys and ciphertexts: \"local\" (the directory) or \"s3\" (an S3-compatible store).";
         storage.s3_endpoint:
@@ -122,6 +122,22 @@ sections! {
             "The bucket. It must exist.";
         storage.s3_region:
             "The bucket's region.";
+    }
+    "database" "The database, if it is on a PostgreSQL server. Several servers may use it." {
+        database.url:
+            "Address of the database, such as \"postgres://cloakwork@db.internal:5432/cloakwork\", without a password. Empty for a file in storage.directory.";
+        database.password_file = "\"/etc/cloakwork/database-password\"":
+            "File with the password, which is read for each new connection.";
+        database.ca_file = "\"/etc/cloakwork/database-ca.pem\"":
+            "Authority for the certificate of the database server, in PEM. Without it, the authorities of the system are trusted. Connections to other machines are encrypted unless the URL ends with ?sslmode=disable.";
+        database.require_sync_standby:
+            "Refuse to start unless a standby of the database server has every change before its commit is reported. Otherwise the loss of the database server may lose accepted jobs.";
+    }
+    "replica" "This server, among several servers of one database. One of them owns the database, and the others pass calls on to it." {
+        replica.url:
+            "URL at which the other servers, and workers, reach this server, such as \"https://a.internal:7270\". Empty for listen.address.";
+        replica.ca_file = "\"/etc/cloakwork/ca.pem\"":
+            "Authority for the certificates of the other servers, in PEM. Needed with TLS.";
     }
     "auth" "Authentication of callers. `cloakwork-server token create` creates tokens." {
         auth.anonymous:

@@ -417,6 +417,7 @@ impl Actor {
         if restarted {
             self.parts.store.begin().await?;
         }
+        self.parts.store.settle().await?;
         let stored = self.parts.store.live_jobs().await?;
         self.last_end = Some(Instant::now());
         let told = std::mem::take(&mut self.decided).handed_over;

@@ -171,8 +171,7 @@ impl Checks {
     /// The events that quarantine the same workers in a new scheduler, and remove those that held
     /// jobs.
     pub(super) fn quarantines(&self) -> Vec<Event> {
-        let events = |worker| [Event::Quarantined { worker }, Event::WorkerGone { worker, crashed: false }];
-        self.quarantined.iter().copied().flat_map(events).collect()
+        self.quarantined.iter().copied().flat_map(quarantine_events).collect()
     }
 
     /// The lease of a check. Returns `None` for the ID of a job.
@@ -390,12 +389,12 @@ impl Actor {
                 self.checks.quarantined.pop_front();
             }
             self.checks.quarantined.push_back(worker);
-            self.checks.events.push_back(Event::Quarantined { worker });
-            self.checks.events.push_back(Event::WorkerGone { worker, crashed: false });
+            self.checks.events.extend(quarantine_events(worker));
             // The end of its stream also ends the renewal of its certificate. The worker learns of
             // the quarantine when it attaches again.
-            self.workers.expel(worker);
-            self.parts.telemetry.metrics.worker_disconnects.add(1, ["quarantined"]);
+            if self.workers.expel(worker) {
+                self.parts.telemetry.metrics.worker_disconnects.add(1, ["quarantined"]);
+            }
             self.pools_changed();
         }
     }
@@ -409,6 +408,11 @@ impl Actor {
         // The new scheduler gets these events anew.
         self.checks.events.clear();
     }
+}
+
+/// The events that take all work off a worker, and remove it.
+fn quarantine_events(worker: WorkerId) -> [Event; 2] {
+    [Event::Quarantined { worker }, Event::WorkerGone { worker, crashed: false }]
 }
 
 impl Pending {

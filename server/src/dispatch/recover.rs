@@ -27,6 +27,9 @@ pub(super) struct Stall {
 impl Actor {
     /// Takes back a transaction that failed, and everything that was decided after it.
     pub(super) async fn recover(&mut self, commit: Commit, error: Error) {
+        if error == Error::Fenced {
+            self.parts.telemetry.metrics.fenced.add(1, []);
+        }
         let refusal = database::failed(error);
         let after = std::mem::take(&mut self.decided);
         for answer in commit.decided.answers.into_iter().chain(after.answers) {

@@ -12,6 +12,7 @@
 //! two cases holds. Either the job is unknown and its caller has heard nothing, or its caller has
 //! the result and the job is computed once more. If the store fails, the early attempt is withdrawn
 //! and its caller refused. An end that was handed over is written as soon as the store works again.
+//! Both actions wait for the commit while another server may have taken over (`owner.rs`).
 
 use std::{
     collections::HashSet,
@@ -141,7 +142,7 @@ impl Actor {
     /// The end of a job that the store does not know yet waits for the job's first transaction. A
     /// caller could otherwise hold the result of a job that is unknown after a crash.
     fn hand_over(&mut self) -> bool {
-        if self.decided.endings.is_empty() {
+        if self.decided.endings.is_empty() || !self.parts.store.ownership().is_certain() {
             return false;
         }
         let on_its_way = self.commit.iter().flat_map(|commit| &commit.decided.guards);
@@ -168,7 +169,7 @@ impl Actor {
     /// forgotten. The jobs beside it would then take the blame. A later decision may still make the
     /// commit wait.
     fn begin_early(&mut self) -> bool {
-        if self.decided.early.is_empty() {
+        if self.decided.early.is_empty() || !self.parts.store.ownership().is_certain() {
             return false;
         }
         let waits = self.commit.as_ref().is_some_and(|commit| commit.survival == Survival::PowerFailure);

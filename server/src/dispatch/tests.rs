@@ -7,13 +7,14 @@ mod workers;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use cloakwork_clock::{ManualClock, unix_micros_after};
+use cloakwork_clock::{Clock, ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, Keystore, Reservation, TenantId};
 use cloakwork_params::{AnySet, ckks::CKKS_SETS};
 use cloakwork_proto::v1::{self, JobState, LatencyRecord};
 use cloakwork_scheduler::{Event, JobId, LeaseReport, Report, Stage, WorkerId};
 use cloakwork_share::Share;
 use cloakwork_storage::{Asker, Database, Reader, Rows};
+use cloakwork_tests_database::on_postgres;
 use tempfile::TempDir;
 use tokio::{
     sync::watch,
@@ -26,6 +27,7 @@ use crate::{
     database::SCHEMAS,
     jobs::{JobMeta, Timeline},
     keys::{self, KeyUses},
+    owner::{self, Candidate, Ownership, Replica},
     store::tests::new_job,
 };
 
@@ -53,8 +55,28 @@ pub(super) struct Fixture {
 impl Fixture {
     pub(super) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
-        let store = Store::new(database.clone());
+        let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
+        Self::on(directory, database.clone(), Store::new(database)).await
+    }
+
+    /// A dispatcher of a server that owns its database, or `None` on a database that needs no
+    /// owner.
+    async fn owned() -> Option<(Self, Ownership)> {
+        if !on_postgres() {
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let [own, catalogue] = SCHEMAS;
+        let schemas = [own, catalogue, owner::SCHEMA];
+        let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &schemas, 1).await;
+        let (anchor, replica) = (owner::tests::anchor(&[1]), Replica::new().unwrap());
+        let candidate = Candidate { replica, url: owner::tests::URL, anchor: &anchor, database: &database };
+        let (ownership, database) = candidate.take(&Clock::system(), |_| ()).await.unwrap();
+        let store = Store::owned(database.clone(), ownership.clone());
+        Some((Self::on(directory, database, store).await, ownership))
+    }
+
+    async fn on(directory: TempDir, database: Database, store: Store) -> Self {
         let time = ManualClock::at(1_700_000_000_000_000);
         let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
         let telemetry = Arc::new(Telemetry::new().unwrap());
@@ -247,7 +269,8 @@ impl Fixture {
     }
 
     async fn heal_store(&self) {
-        self.alter("DROP TRIGGER broken".to_owned()).await;
+        let heal = if on_postgres() { "DROP FUNCTION broken CASCADE" } else { "DROP TRIGGER broken" };
+        self.alter(heal.to_owned()).await;
     }
 
     async fn alter(&self, sql: String) {
@@ -320,5 +343,12 @@ async fn succeeded(watched: &mut Watched) {
 }
 
 fn broken(change: &str) -> String {
-    format!("CREATE TRIGGER broken BEFORE {change} BEGIN SELECT RAISE(ABORT, 'broken'); END")
+    if !on_postgres() {
+        return format!("CREATE TRIGGER broken BEFORE {change} BEGIN SELECT RAISE(ABORT, 'broken'); END");
+    }
+    let (change, condition) = change.split_once(" WHEN ").unwrap_or((change, "true"));
+    format!(
+        "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$; \
+         CREATE TRIGGER broken BEFORE {change} FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION broken()"
+    )
 }

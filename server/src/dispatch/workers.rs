@@ -91,11 +91,11 @@ impl Workers {
         left
     }
 
-    /// Removes a worker. Its stream withdraws all leases, and ends.
-    pub(super) fn expel(&mut self, worker: WorkerId) {
-        if let Some(link) = self.links.remove(&worker) {
-            link.wish.send_replace(Some(Arc::default()));
-        }
+    /// Removes a worker. Its stream withdraws all leases, and ends. Returns whether the worker was
+    /// known.
+    pub(super) fn expel(&mut self, worker: WorkerId) -> bool {
+        let link = self.links.remove(&worker);
+        link.map(|link| link.wish.send_replace(Some(Arc::default()))).is_some()
     }
 
     /// Whether a worker is attached, or may still attach again.

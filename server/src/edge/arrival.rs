@@ -27,14 +27,18 @@ use crate::{
 };
 
 /// Headers that the server reads. All other headers are dropped.
-const KEPT: [HeaderName; 6] = [
+const KEPT: [HeaderName; 7] = [
     AUTHORIZATION,
     CONTENT_TYPE,
     TE,
     HeaderName::from_static("grpc-accept-encoding"),
     HeaderName::from_static("grpc-encoding"),
     HeaderName::from_static("grpc-timeout"),
+    HeaderName::from_static(FORWARDED_BY_SERVER),
 ];
+
+/// Header of a call that another server has passed on.
+pub(super) const FORWARDED_BY_SERVER: &str = "cloakwork-forwarded";
 
 /// Headers that proxies add. A request with one of these headers counts neither as direct nor as
 /// certified, because the certificate would be the proxy's.

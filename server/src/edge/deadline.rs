@@ -12,6 +12,8 @@ use crate::error::{ApiError, DEADLINE_EXCEEDED, INVALID_ARGUMENT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(pub Option<Instant>);
 
+const TIMEOUT: &str = "grpc-timeout";
+
 /// Maximum time to a deadline. Longer than any call takes; far larger values would overflow the
 /// clock.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -19,13 +21,27 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 impl Deadline {
     /// Reads the deadline from the headers of a call that has just arrived.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let Some(value) = headers.get("grpc-timeout") else {
+        let Some(value) = headers.get(TIMEOUT) else {
             return Ok(Self(None));
         };
         let time = value.to_str().ok().and_then(parse).ok_or_else(|| {
             INVALID_ARGUMENT.error("grpc-timeout must be up to 8 digits and a unit of H, M, S, m, u or n")
         })?;
         Ok(Self(Some(Instant::now() + time.min(LONGEST_TIMEOUT))))
+    }
+
+    /// Replaces the deadline in the headers of a call that goes on to another server.
+    pub(super) fn write_to(self, headers: &mut HeaderMap) {
+        let Some(at) = self.0 else { return };
+        // With 8 digits, a time in milliseconds ends at 27 hours.
+        let left = at.saturating_duration_since(Instant::now());
+        let text = match left.as_millis() {
+            millis @ ..100_000_000 => format!("{millis}m"),
+            _ => format!("{}S", left.as_secs()),
+        };
+        if let Ok(value) = text.parse() {
+            headers.insert(TIMEOUT, value);
+        }
     }
 }
 
@@ -75,6 +91,13 @@ mod tests {
         assert_eq!(Deadline::of(&headers), Ok(Deadline(None)));
         headers.insert("grpc-timeout", "99999999H".parse().unwrap());
         assert!(Deadline::of(&headers).unwrap().0.is_some());
+        Deadline(Some(Instant::now() + Duration::from_millis(1500))).write_to(&mut headers);
+        let left = Deadline::of(&headers).unwrap().0.unwrap() - Instant::now();
+        assert!((Duration::from_millis(1400)..=Duration::from_millis(1500)).contains(&left), "{left:?}");
+        Deadline(Some(Instant::now() + LONGEST_TIMEOUT)).write_to(&mut headers);
+        assert_eq!(headers.get_all("grpc-timeout").iter().count(), 1);
+        let left = Deadline::of(&headers).unwrap().0.unwrap() - Instant::now();
+        assert!(left > LONGEST_TIMEOUT - Duration::from_secs(2), "{left:?}");
         headers.insert("grpc-timeout", "soon".parse().unwrap());
         assert_eq!(Deadline::of(&headers).unwrap_err().reason(), INVALID_ARGUMENT);
     }

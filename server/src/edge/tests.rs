@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::{Extension, Router, routing::post};
 use cloakwork_clock::Clock;
-use cloakwork_storage::Database;
 use http::header::AUTHORIZATION;
 use http_body::Body as _;
 use tokio::sync::{Notify, mpsc};
@@ -36,18 +35,27 @@ const fn network(address: std::net::Ipv4Addr) -> Peer {
     Peer::Network { address: std::net::IpAddr::V4(address), certified: false, direct: true }
 }
 
-struct Fixture {
-    edge: Arc<Edge>,
+pub(super) struct Fixture {
+    pub(super) edge: Arc<Edge>,
     telemetry: Arc<Telemetry>,
-    draining: CancellationToken,
-    tokens: TokenStore,
-    _directory: tempfile::TempDir,
+    pub(super) draining: CancellationToken,
+    pub(super) tokens: TokenStore,
+    _directory: Arc<tempfile::TempDir>,
 }
 
 impl Fixture {
     async fn new(router: Router, limits: Limits) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+        let directory = Arc::new(tempfile::tempdir().unwrap());
+        Self::at(directory, limits, |limits, telemetry| Forward::here(router.into(), limits, telemetry)).await
+    }
+
+    /// An edge on the database in this directory, which edges may share.
+    pub(super) async fn at(
+        directory: Arc<tempfile::TempDir>,
+        limits: Limits,
+        forward: impl FnOnce(&Limits, Arc<Telemetry>) -> Forward,
+    ) -> Self {
+        let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
         let rules = Rules { anonymous: true, worker_mtls: false };
         let tokens = TokenStore::new(database, Clock::system());
         let addresses = Arc::new(Addresses::new(&limits));
@@ -55,7 +63,8 @@ impl Fixture {
         let callers = Callers { addresses: Some(addresses), ..Callers::default() };
         let telemetry = Arc::new(Telemetry::new().unwrap());
         let draining = CancellationToken::new();
-        let edge = Edge::new(authenticator, callers, telemetry.clone(), router.into(), &limits, draining.clone());
+        let forward = forward(&limits, telemetry.clone());
+        let edge = Edge::new(authenticator, callers, telemetry.clone(), forward, &limits, draining.clone());
         Self { edge, telemetry, draining, tokens, _directory: directory }
     }
 
@@ -69,13 +78,13 @@ impl Fixture {
         tokio::time::timeout(Duration::from_secs(60), call).await.unwrap()
     }
 
-    fn counted(&self, line: &str) -> bool {
+    pub(super) fn counted(&self, line: &str) -> bool {
         self.telemetry.scrape().unwrap().lines().any(|found| found == line)
     }
 }
 
 /// Returns the outcome of a call: from the headers, or from the trailers once the body is read.
-async fn end(response: Response<Body>) -> (Code, String) {
+pub(super) async fn end(response: Response<Body>) -> (Code, String) {
     let (parts, mut body) = response.into_parts();
     let mut status = Status::from_header_map(&parts.headers);
     while let Some(frame) = tokio::time::timeout(

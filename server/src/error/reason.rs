@@ -120,6 +120,7 @@ reasons! {
     QUEUE_FULL ResourceExhausted "Try again after the delay in RetryInfo"
     TENANT_QUEUE_FULL ResourceExhausted "Wait for some of your jobs to end, then try again"
     DRAINING Unavailable "Try again; another server or the restarted server will answer"
+    NOT_OWNER Unavailable "Try again; a worker connects to the server that the error names"
 
     // Workers.
     STALE_LEASE Aborted "Drop the job; another worker has its lease now"

@@ -38,7 +38,7 @@ impl Fixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
-        let database = Database::open(&root.join("server.db"), &SCHEMAS, 1).await.unwrap();
+        let database = cloakwork_tests_database::open(&root.join("server.db"), &SCHEMAS, 1).await;
         let keystore = keystore(root, Clock::system(), &database).await;
         let store = Store::new(database);
         let tenant = TenantId::new("a").unwrap();

@@ -121,6 +121,13 @@ metrics! {
     grpc_calls: Counter ["method", "code"] "grpc_calls_total" "calls" "Ended calls, by method and gRPC status code";
     grpc_time: Histogram ["method"] "grpc_call_seconds" "seconds" "Time of a call from its arrival to its last byte", CALL_SECONDS;
     rejected: Counter ["reason"] "rejected_total" "calls" "Calls that ended with an error, by reason. docs/errors explains each reason";
+    owner: Gauge [] "owner" "1" "1 while this server owns the database, 0 while it waits for another server to end";
+    fenced: Counter [] "fenced_total" "batches"
+        "Batches of changes that the database refused, because another server owns it or because it lost earlier batches";
+    forwarded: Counter ["outcome"] "forwarded_total" "calls"
+        "Calls of clients that this server passed on to the owner of the database, by outcome (answered, failed)";
+    forward_repeats: Counter [] "forward_repeats_total" "calls"
+        "Repetitions of calls that this server passed on, because the owner stopped or failed before its answer";
     db_time: Histogram ["op"] "db_seconds" "seconds" "Time of database operations, including the wait for the writer", CALL_SECONDS;
     log_suppressed: Counter ["target"] "log_suppressed_total" "events"
         "Log events of this process that were suppressed because many of one kind occurred within a minute, by the crate that logged them";

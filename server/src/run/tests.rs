@@ -1,4 +1,9 @@
-use std::{net::Ipv4Addr, time::Instant};
+use std::{
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use cloakwork_proto::v1::{
     AttachRequest, GetCapabilitiesRequest, GetJobRequest, capability_service_client::CapabilityServiceClient,
@@ -20,10 +25,15 @@ use tokio::time::timeout;
 
 use tokio_rustls::client::TlsStream;
 
-use super::*;
+use super::{
+    front::{ADMIN_PORT, API_PORT, CERTIFICATES, bind},
+    *,
+};
 use crate::{
+    backend,
     connection::{self, Callers, Connection, ConnectionLimits},
     dev_certs,
+    tls::{Port, Tls},
 };
 
 /// Timeout of steps that should take no noticeable time.
@@ -405,7 +415,7 @@ async fn two_servers_do_not_share_a_directory() {
     config.worker.embedded = false;
     let _first = Server::start(config.clone(), Clock::system()).await.unwrap();
     let second = Server::start(config, Clock::system()).await.unwrap_err();
-    assert!(matches!(second, RunError::InUse { .. }), "{second}");
+    assert!(matches!(second, RunError::Data(DataError::InUse { .. })), "{second}");
 }
 
 /// A server without an embedded worker. The test supplies a worker.
@@ -440,9 +450,8 @@ async fn a_server_ends_with_an_error_that_names_a_lost_task() {
         with_tls(&mut config, directory.path());
         let server = Server::start(config, Clock::system()).await.unwrap();
         match name {
-            API_PORT => server.api.kill(name),
-            ADMIN_PORT | CERTIFICATES => server.admin.kill(name),
-            _ => server.backend.kill(name),
+            backend::DISPATCHER | backend::SWEEPER => server.backend.kill(name),
+            _ => server.front.kill(name),
         }
         let ended = timeout(STEP_TIMEOUT, server.run(std::future::pending())).await.expect("the server ends");
         let error = ended.unwrap_err().to_string();
@@ -463,4 +472,5 @@ async fn a_worker_that_outlives_its_grace_is_aborted_during_shutdown() {
     assert_eq!(stopped.try_recv(), Err(oneshot::error::TryRecvError::Closed));
 }
 
+mod postgres;
 mod upgrade;

@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use cloakwork_keystore::{Pin, release_pins};
+use cloakwork_keystore::{Pin, Pinning, Releasing};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
-use cloakwork_storage::Batch;
+use cloakwork_storage::{Batch, Each, Values};
 use prost::Message as _;
 
 use super::{
@@ -59,19 +59,96 @@ impl<'w> Images<'w> {
         Self { images }
     }
 
+    /// Adds one statement of each kind, for all jobs together. Several images never concern the
+    /// same row, so their order does not matter.
     pub(super) fn add_to(&self, batch: &mut Batch, programs: &KnownPrograms) {
-        for image in &self.images {
-            match image.new {
-                Some(new) => image.insert(new, batch, programs),
-                None => image.update(batch),
-            }
+        let new = || self.images.iter().filter_map(|image| Some((image, image.new?)));
+        let old = || self.images.iter().filter(|image| image.new.is_none());
+        // Programs come first, so that their tenants have rows of usage.
+        new().for_each(|(_, new)| programs.keep(batch, &new.meta, &new.program));
+        let mut rows = batch.each(INSERT);
+        new().for_each(|(image, new)| image.insert(new, rows.row()));
+        drop(rows);
+        let mut rows = batch.each(END);
+        old().for_each(|image| _ = image.end.map(|end| image.update_end(end, rows.row())));
+        drop(rows);
+        let unended = || old().filter(|image| image.end.is_none());
+        let mut rows = batch.each(SCHEDULE);
+        unended().for_each(|image| _ = image.schedule.map(|schedule| image.update_schedule(schedule, rows.row())));
+        drop(rows);
+        let mut rows = batch.each(CLOSE);
+        let settled = || unended().filter(|image| image.schedule.is_none());
+        for (image, record) in settled().filter_map(|image| Some((image, image.closed?))) {
+            rows.row().bind(image.id()).bind(record.encode_to_vec());
         }
+        drop(rows);
+        let mut rows = batch.each(PROMISE);
+        settled().filter(|image| image.closed.is_none()).for_each(|image| _ = rows.row().bind(image.id()));
+        drop(rows);
+        let mut rows = batch.each(INPUTS);
+        new()
+            .filter(|(image, _)| image.closed.is_none())
+            .for_each(|(image, new)| contents(&mut rows, image.job, &new.inputs));
+        drop(rows);
+        let mut rows = batch.each(OUTPUTS);
+        let ends = || self.images.iter().filter_map(|image| Some((image, image.end?)));
+        ends().for_each(|(image, end)| contents(&mut rows, image.job, &end.outputs));
+        drop(rows);
+        let mut pinning = Pinning::of(batch);
+        new().filter(|(image, _)| image.end.is_none()).for_each(|(_, new)| pin_inputs(new, &mut pinning));
+        drop(pinning);
+        let mut releasing = Releasing::of(batch);
+        old().filter(|image| image.end.is_some()).for_each(|image| releasing.add(&image.id()));
+        // Outputs that a worker handed in for a job that then did not succeed.
+        let failed = ends().filter(|(_, end)| end.state != JobState::Succeeded);
+        failed.for_each(|(image, _)| releasing.add(&id::output_holder(image.job)));
+        drop(releasing);
+        let mut rows = batch.each(DROP_INPUTS);
+        old().filter(|image| image.closed.is_some()).for_each(|image| _ = rows.row().bind(image.id()));
     }
 }
+
+/// Adds the row of a job.
+const INSERT: &str = "INSERT INTO jobs (id, tenant, request_id, request_digest, program, key_id, parameter_set, \
+    row_count, pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, cost, \
+    key_parts, promised, state, epoch, attempts, worker, suspect, solo_crashes, ended_micros, outputs_expire_micros, \
+    reason, message, latency, has_outputs, attestation) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, \
+    $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)";
+
+/// Changes the row of a job that ends. `$4` says whether the schedule changes as well.
+const END: &str = "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promised END, state = $3, worker = NULL, \
+    epoch = CASE WHEN $4 = 1 THEN $5 ELSE epoch END, attempts = CASE WHEN $4 = 1 THEN $6 ELSE attempts END, \
+    suspect = CASE WHEN $4 = 1 THEN $7 ELSE suspect END, \
+    solo_crashes = CASE WHEN $4 = 1 THEN $8 ELSE solo_crashes END, ended_micros = $9, outputs_expire_micros = $10, \
+    reason = $11, message = $12, latency = $13, has_outputs = $14, attestation = $15 WHERE id = $1";
+
+/// Changes the schedule in the row of a job.
+const SCHEDULE: &str = "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promised END, state = $3, \
+    epoch = $4, attempts = $5, worker = $6, suspect = $7, solo_crashes = $8 WHERE id = $1";
+
+/// Stores the final latency record of a job that has ended.
+const CLOSE: &str = "UPDATE jobs SET latency = $2, promised = 1 WHERE id = $1";
+
+/// Promises a job. This update must change a row: SQLite waits for the disk only if the transaction
+/// writes.
+const PROMISE: &str = "UPDATE jobs SET promised = 1 WHERE id = $1";
+
+const INPUTS: &str = "INSERT INTO job_inputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5) \
+    ON CONFLICT DO NOTHING";
+
+const OUTPUTS: &str = "INSERT INTO job_outputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5) \
+    ON CONFLICT DO NOTHING";
+
+/// Deletes the inputs of a job that needs them no more.
+const DROP_INPUTS: &str = "DELETE FROM job_inputs WHERE job = $1";
 
 impl<'w> Image<'w> {
     fn of(job: JobId) -> Self {
         Self { job, new: None, schedule: None, promised: false, end: None, closed: None }
+    }
+
+    fn id(&self) -> [u8; 16] {
+        id::to_bytes(self.job)
     }
 
     fn take(&mut self, write: &'w Write) {
@@ -91,22 +168,12 @@ impl<'w> Image<'w> {
         }
     }
 
-    /// Adds the rows of a new job.
-    fn insert(&self, new: &NewJob, batch: &mut Batch, programs: &KnownPrograms) {
+    /// Binds the values of [`INSERT`].
+    fn insert(&self, new: &NewJob, row: Values<'_>) {
         let meta = &*new.meta;
-        // The program comes first, so that the tenant has a row of usage.
-        programs.keep(batch, meta, &new.program);
         let schedule = self.schedule.unwrap_or(Schedule::NEW);
-        let values = batch
-            .push(
-                "INSERT INTO jobs (id, tenant, request_id, request_digest, program, key_id, parameter_set, row_count, \
-                 pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, cost, \
-                 key_parts, promised, state, epoch, attempts, worker, suspect, solo_crashes, ended_micros, \
-                 outputs_expire_micros, reason, message, latency, has_outputs, attestation) VALUES ($1, $2, $3, $4, \
-                 $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, \
-                 $26, $27, $28, $29, $30)",
-            )
-            .bind(id::to_bytes(meta.id))
+        let row = row
+            .bind(self.id())
             .bind(&*meta.tenant)
             .bind(meta.request_id)
             .bind(meta.request_digest)
@@ -130,83 +197,41 @@ impl<'w> Image<'w> {
             .bind(schedule.worker.filter(|_| self.end.is_none()).map(u128::to_be_bytes))
             .bind(schedule.suspect.map(|group| group as i64))
             .bind(schedule.solo_crashes);
-        self.bind_end(values);
-        if self.closed.is_none() {
-            contents(batch, "job_inputs", meta.id, &new.inputs);
-        }
-        match self.end {
-            None => pins(new, batch),
-            Some(end) => {
-                contents(batch, "job_outputs", meta.id, &end.outputs);
-                release_outputs(end, meta.id, batch);
-            }
-        }
+        self.bind_end(row);
     }
 
-    /// Changes the rows of a job that the store has.
-    fn update(&self, batch: &mut Batch) {
-        let job = id::to_bytes(self.job);
-        match (self.end, self.schedule, self.closed) {
-            (Some(end), schedule, _) => {
-                let values = batch
-                    .push(
-                        "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promised END, state = $3, \
-                         worker = NULL, epoch = CASE WHEN $4 = 1 THEN $5 ELSE epoch END, \
-                         attempts = CASE WHEN $4 = 1 THEN $6 ELSE attempts END, \
-                         suspect = CASE WHEN $4 = 1 THEN $7 ELSE suspect END, \
-                         solo_crashes = CASE WHEN $4 = 1 THEN $8 ELSE solo_crashes END, ended_micros = $9, \
-                         outputs_expire_micros = $10, reason = $11, message = $12, latency = $13, \
-                         has_outputs = $14, attestation = $15 WHERE id = $1",
-                    )
-                    .bind(job)
-                    .bind(self.promised)
-                    .bind(end.state as i32)
-                    .bind(schedule.is_some())
-                    .bind(schedule.map(|schedule| schedule.epoch as i64))
-                    .bind(schedule.map(|schedule| schedule.attempts))
-                    .bind(schedule.and_then(|schedule| schedule.suspect).map(|group| group as i64))
-                    .bind(schedule.map(|schedule| schedule.solo_crashes));
-                self.bind_end(values);
-                contents(batch, "job_outputs", self.job, &end.outputs);
-                release_pins(batch, &job);
-                release_outputs(end, self.job, batch);
-            }
-            (None, Some(schedule), _) => {
-                batch
-                    .push(
-                        "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promised END, state = $3, epoch = $4, \
-                         attempts = $5, worker = $6, suspect = $7, solo_crashes = $8 WHERE id = $1",
-                    )
-                    .bind(job)
-                    .bind(self.promised)
-                    .bind(schedule.state as i32)
-                    .bind(schedule.epoch as i64)
-                    .bind(schedule.attempts)
-                    .bind(schedule.worker.map(u128::to_be_bytes))
-                    .bind(schedule.suspect.map(|group| group as i64))
-                    .bind(schedule.solo_crashes);
-            }
-            (None, None, Some(record)) => {
-                let update = batch.push("UPDATE jobs SET latency = $2, promised = 1 WHERE id = $1");
-                update.bind(job).bind(record.encode_to_vec());
-            }
-            (None, None, None) => {
-                // This update must change a row: SQLite waits for the disk only if the transaction
-                // writes.
-                batch.push("UPDATE jobs SET promised = 1 WHERE id = $1").bind(job);
-            }
-        }
-        if self.closed.is_some() {
-            batch.push("DELETE FROM job_inputs WHERE job = $1").bind(job);
-        }
+    /// Binds the values of [`END`].
+    fn update_end(&self, end: &End, row: Values<'_>) {
+        let schedule = self.schedule;
+        let row = row
+            .bind(self.id())
+            .bind(self.promised)
+            .bind(end.state as i32)
+            .bind(schedule.is_some())
+            .bind(schedule.map(|schedule| schedule.epoch as i64))
+            .bind(schedule.map(|schedule| schedule.attempts))
+            .bind(schedule.and_then(|schedule| schedule.suspect).map(|group| group as i64))
+            .bind(schedule.map(|schedule| schedule.solo_crashes));
+        self.bind_end(row);
+    }
+
+    /// Binds the values of [`SCHEDULE`].
+    fn update_schedule(&self, schedule: Schedule, row: Values<'_>) {
+        row.bind(self.id())
+            .bind(self.promised)
+            .bind(schedule.state as i32)
+            .bind(schedule.epoch as i64)
+            .bind(schedule.attempts)
+            .bind(schedule.worker.map(u128::to_be_bytes))
+            .bind(schedule.suspect.map(|group| group as i64))
+            .bind(schedule.solo_crashes);
     }
 
     /// Binds how the job ended, or no values.
-    fn bind_end(&self, values: cloakwork_storage::Values<'_>) {
+    fn bind_end(&self, row: Values<'_>) {
         let error = self.end.and_then(|end| end.error.as_ref());
         let latency = self.closed.or(self.end.map(|end| &end.latency));
-        values
-            .bind(self.end.map(|end| end.ended_micros))
+        row.bind(self.end.map(|end| end.ended_micros))
             .bind(self.end.and_then(|end| end.outputs_expire_micros))
             .bind(error.map(|error| error.reason.clone()))
             .bind(error.map(|error| error.message.clone()))
@@ -237,38 +262,24 @@ impl From<&Requeued> for Schedule {
 }
 
 /// Pins the input blobs of a new job.
-fn pins(new: &NewJob, batch: &mut Batch) {
+fn pin_inputs(new: &NewJob, pinning: &mut Pinning<'_>) {
     // The end of the job releases the pin, in one transaction. The pin has no time of its own: the
     // deadline follows the monotonic clock, and the time of day may jump past it.
     let pin = Pin { holder: id::to_bytes(new.meta.id), until_micros: None };
     let blobs = new.inputs.iter().filter(|input| input.bytes.is_none());
-    pin.add_to(batch, &new.meta.tenant, blobs.map(|input| &input.digest));
+    pinning.add(&pin, &new.meta.tenant, blobs.map(|input| &input.digest));
 }
 
-/// Releases the outputs that a worker handed in for a job that then did not succeed.
-fn release_outputs(end: &End, job: JobId, batch: &mut Batch) {
-    if end.state != JobState::Succeeded {
-        release_pins(batch, &id::output_holder(job));
+fn contents(rows: &mut Each<'_>, job: JobId, contents: &[Content]) {
+    for (place, content) in contents.iter().enumerate() {
+        rows.row()
+            .bind(id::to_bytes(job))
+            .bind(place as i64)
+            .bind(content.digest)
+            .bind(content.size_bytes as i64)
+            .bind(content.bytes.as_ref().map(|bytes| &bytes[..]));
     }
 }
-
-fn contents(batch: &mut Batch, table: &'static str, job: JobId, contents: &[Content]) {
-    for (chunk, rows) in contents.chunks(ROWS_MAX).enumerate() {
-        let mut values = batch.push_rows(table, &["job", "place", "digest", "size_bytes", "bytes"], rows.len());
-        for (row, content) in rows.iter().enumerate() {
-            values = values
-                .bind(id::to_bytes(job))
-                .bind((chunk * ROWS_MAX + row) as i64)
-                .bind(content.digest)
-                .bind(content.size_bytes as i64)
-                .bind(content.bytes.as_ref().map(|bytes| &bytes[..]));
-        }
-    }
-}
-
-/// Maximum number of rows in one statement. At this size, parsing the statement takes less time
-/// than running it.
-const ROWS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_keystore::release_pins;
+use cloakwork_keystore::Releasing;
 use cloakwork_params::{AnySet, KeyId, SetId};
 use cloakwork_proto::v1::{Attestation, JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
@@ -42,21 +42,23 @@ impl Store {
     /// Prepares the store, before any other call. The call fills the filter of known requests, and
     /// deletes the inputs of jobs that ended directly before a crash.
     pub async fn begin(&self) -> Result<(), Error> {
-        let mut reader = self.database.read(Asker::Server).await?;
-        let requests = reader.query("SELECT tenant, request_id FROM jobs");
-        requests
-            .for_each(|row| {
-                self.requests.insert(row.text("tenant")?, &row.array("request_id")?);
-                Ok(())
-            })
-            .await?;
+        if let Some(known) = &self.requests {
+            let mut reader = self.database.read(Asker::Upkeep).await?;
+            let requests = reader.query("SELECT tenant, request_id FROM jobs");
+            requests
+                .for_each(|row| {
+                    known.insert(row.text("tenant")?, &row.array("request_id")?);
+                    Ok(())
+                })
+                .await?;
+        }
         let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
-        self.database.apply(Asker::Server, Survival::Crash, |batch| _ = batch.push(sql)).await
+        self.database.apply(Asker::Upkeep, Rows::All, Survival::Crash, |batch| _ = batch.push(sql)).await
     }
 
     /// The metadata of the job that the request with this ID created.
     pub async fn meta_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobMeta>, Error> {
-        if !self.requests.may_hold(tenant, request_id) {
+        if self.requests.as_ref().is_some_and(|known| !known.may_hold(tenant, request_id)) {
             return Ok(None);
         }
         let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
@@ -121,13 +123,14 @@ impl Store {
     /// transaction short.
     pub async fn drop_outputs(&self, jobs: &[JobId]) -> Result<(), Error> {
         let delete = |batch: &mut Batch| {
-            for job in jobs {
-                batch.push("DELETE FROM job_outputs WHERE job = $1").bind(id::to_bytes(*job));
-                batch.push("UPDATE jobs SET has_outputs = 0 WHERE id = $1").bind(id::to_bytes(*job));
-                release_pins(batch, &id::output_holder(*job));
+            for sql in ["DELETE FROM job_outputs WHERE job = $1", "UPDATE jobs SET has_outputs = 0 WHERE id = $1"] {
+                let mut rows = batch.each(sql);
+                jobs.iter().for_each(|job| _ = rows.row().bind(id::to_bytes(*job)));
             }
+            let mut releases = Releasing::of(batch);
+            jobs.iter().for_each(|job| releases.add(&id::output_holder(*job)));
         };
-        self.database.apply(Asker::Upkeep, Survival::PowerFailure, delete).await
+        self.database.apply(Asker::Upkeep, Rows::All, Survival::PowerFailure, delete).await
     }
 
     /// Deletes at most `count` jobs that ended before `before_micros`, and returns their number.

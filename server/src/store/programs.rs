@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_storage::{Asker, Batch, Error, Row, Survival};
+use cloakwork_storage::{Asker, Batch, Error, Row, Rows, Survival};
 use quick_cache::unsync::Cache;
 
 use super::Store;
@@ -21,7 +21,7 @@ impl Store {
             let update = batch.push("UPDATE programs SET registered = 1 WHERE tenant = $1 AND digest = $2");
             update.bind(tenant).bind(id.0);
         };
-        self.database.apply(Asker::Tenant(tenant), Survival::PowerFailure, register).await
+        self.database.apply(Asker::Tenant(tenant), Rows::Tenant(tenant), Survival::PowerFailure, register).await
     }
 
     /// The bytes of a stored program.
@@ -55,11 +55,12 @@ impl Store {
         if !unused.is_empty() {
             let delete = |batch: &mut Batch| {
                 self.programs.forget();
+                let mut deleted = batch.each(DELETE_UNUSED);
                 for (tenant, digest) in &unused {
-                    batch.push(DELETE_UNUSED).bind(tenant.as_str()).bind(*digest);
+                    deleted.row().bind(tenant.as_str()).bind(*digest);
                 }
             };
-            self.database.apply(Asker::Upkeep, Survival::PowerFailure, delete).await?;
+            self.database.apply(Asker::Upkeep, Rows::All, Survival::PowerFailure, delete).await?;
         }
         Ok(unused.len() as u64)
     }
@@ -79,7 +80,7 @@ const DELETE_UNUSED: &str = "DELETE FROM programs WHERE tenant = $1 AND digest =
      (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest)";
 
 /// Programs known to be in the store, so that jobs of a busy program need not store it again. Only
-/// the holder of the database's writer changes the set, which keeps it true.
+/// batches on all rows change the set, one at a time, which keeps it true.
 #[derive(Clone)]
 pub(super) struct KnownPrograms(Arc<Mutex<Cache<Name, ()>>>);
 

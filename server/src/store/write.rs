@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cloakwork_keystore::Digest;
 use cloakwork_proto::v1::LatencyRecord;
 use cloakwork_scheduler::JobId;
-use cloakwork_storage::{Asker, Batch, Error, Survival};
+use cloakwork_storage::{Asker, Batch, Error, Rows, Survival};
 
 use super::{Store, image::Images};
 use crate::jobs::{Content, End, JobMeta};
@@ -100,18 +100,30 @@ pub struct Ended {
 }
 
 impl Store {
+    /// Waits until it is certain whether the last writes were committed. A commit has an unknown
+    /// result if the connection to the database is lost meanwhile. Fails if another server owns the
+    /// database by now.
+    pub async fn settle(&self) -> Result<(), Error> {
+        self.database.settle().await?;
+        self.ownership.reread(&self.database).await
+    }
+
     /// Commits all of `writes`, or none of them.
     pub async fn apply(&self, survival: Survival, writes: &[Write]) -> Result<(), Error> {
         for write in writes {
-            if let Write::Submitted(NewJob { meta, .. }) = write {
-                self.requests.insert(&meta.tenant, &meta.request_id);
+            if let (Write::Submitted(NewJob { meta, .. }), Some(known)) = (write, &self.requests) {
+                known.insert(&meta.tenant, &meta.request_id);
             }
         }
         let images = Images::of(writes);
-        let fill = |batch: &mut Batch| images.add_to(batch, &self.programs);
-        let applied = self.database.apply(Asker::Server, survival, fill).await;
-        if applied.is_err() {
-            self.programs.forget();
+        let fill = |batch: &mut Batch| {
+            self.ownership.add_to(batch);
+            images.add_to(batch, &self.programs);
+        };
+        let applied = self.database.apply(Asker::Server, Rows::All, survival, fill).await;
+        match applied {
+            Ok(()) => self.ownership.advance(),
+            Err(_) => self.programs.forget(),
         }
         applied
     }

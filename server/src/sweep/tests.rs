@@ -2,7 +2,7 @@ use cloakwork_clock::{ManualClock, unix_micros_after};
 use cloakwork_keystore::{Digest, Error, Pin, TenantId};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
-use cloakwork_storage::{Database, Survival};
+use cloakwork_storage::Survival;
 
 use super::*;
 use crate::{
@@ -39,7 +39,7 @@ async fn jobs(store: &Store) {
 #[tokio::test]
 async fn a_start_releases_unneeded_pins_and_keeps_outputs() {
     let directory = tempfile::tempdir().unwrap();
-    let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
     let store = Store::new(database.clone());
     jobs(&store).await;
     let clock = ManualClock::at(0).clock();
@@ -77,7 +77,7 @@ async fn a_start_releases_unneeded_pins_and_keeps_outputs() {
 #[tokio::test]
 async fn outputs_and_records_go_at_their_time() {
     let directory = tempfile::tempdir().unwrap();
-    let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
     let store = Store::new(database.clone());
     let time = ManualClock::at(0);
     let limits = Arc::new(Limits { job_record_seconds: 2 * 86_400, ..Limits::default() });

@@ -72,7 +72,7 @@ pub(crate) fn measure(
     let clients = runtime.block_on(async {
         let mut clients = Vec::with_capacity(CONNECTIONS);
         for _ in 0..CONNECTIONS {
-            clients.push(server.client().await);
+            clients.push(tenant.share_key(server.client().await).await);
         }
         clients
     });

@@ -98,7 +98,7 @@ pub(crate) fn clients(
     let connect = async {
         let mut clients = Vec::with_capacity(CLIENTS);
         for _ in 0..CLIENTS {
-            clients.push(server.client().await);
+            clients.push(tenant.share_key(server.client().await).await);
         }
         clients
     };

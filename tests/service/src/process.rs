@@ -66,6 +66,12 @@ impl Process {
     /// Asks the process to end and waits for its end. Returns whether the exit status is success.
     pub fn terminate(&mut self, within: Duration) -> bool {
         self.signal(Signal::Terminate);
+        self.ends_well(within)
+    }
+
+    /// Waits for the end of a process that was asked to end, and returns whether it succeeded. A
+    /// second signal would end the process at once, as a failure.
+    pub fn ends_well(&mut self, within: Duration) -> bool {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("a child can be waited for") {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use cloakwork_client::{Client, ConnectOptions, Token};
+use cloakwork_tests_bucket::Bucket;
 use tempfile::TempDir;
 
 use crate::{Process, binary, eventually, watchdog::Watchdog};
@@ -25,6 +26,7 @@ const LOG: &str = "server.log";
 pub struct Setup {
     embedded_worker: bool,
     settings: Vec<(String, String)>,
+    variables: Vec<(String, String)>,
     within: Vec<String>,
     has_time_limit: bool,
 }
@@ -50,7 +52,13 @@ impl Default for Setup {
             ("worker.threads", "2"),
         ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Self { embedded_worker: true, settings: settings.into(), within: Vec::new(), has_time_limit: true }
+        Self {
+            embedded_worker: true,
+            settings: settings.into(),
+            variables: Vec::new(),
+            within: Vec::new(),
+            has_time_limit: true,
+        }
     }
 }
 
@@ -83,6 +91,23 @@ impl Setup {
         self
     }
 
+    /// Sets a variable of the environment that is no setting.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Keeps blobs in a bucket.
+    #[must_use]
+    pub fn with_bucket(self, bucket: &Bucket) -> Self {
+        self.with("storage.blobs", "s3")
+            .with("storage.s3_endpoint", &bucket.endpoint)
+            .with("storage.s3_bucket", Bucket::NAME)
+            .with_variable("AWS_ACCESS_KEY_ID", Bucket::ACCESS_KEY_ID)
+            .with_variable("AWS_SECRET_ACCESS_KEY", Bucket::SECRET_ACCESS_KEY)
+    }
+
     /// Sets a setting of the configuration, `section.name`.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
@@ -100,11 +125,28 @@ impl Server {
 
     /// Starts a server in the given directory and waits until it is ready.
     pub async fn start_in(directory: TempDir, setup: Setup) -> Self {
-        let (port, admin_port) = (free_port(), free_port());
-        let watchdog = setup.has_time_limit.then(|| Watchdog::start(directory.path().join(LOG)));
-        let mut server = Self { setup, directory, port, admin_port, process: None, _watchdog: watchdog };
+        let mut server = Self::prepare_in(directory, setup);
         server.restart().await;
         server
+    }
+
+    /// A server that is not started yet.
+    pub fn prepare(setup: Setup) -> Self {
+        Self::prepare_in(tempfile::tempdir().expect("a directory"), setup)
+    }
+
+    fn prepare_in(directory: TempDir, setup: Setup) -> Self {
+        let (port, admin_port) = (free_port(), free_port());
+        let watchdog = setup.has_time_limit.then(|| Watchdog::start(directory.path().join(LOG)));
+        Self { setup, directory, port, admin_port, process: None, _watchdog: watchdog }
+    }
+
+    /// Gives this server the key of another server's installation.
+    pub fn join_installation(&self, of: &Self) {
+        let [from, to] = [of, self].map(|server| server.directory().join("data"));
+        std::fs::create_dir_all(&to).expect("a directory");
+        let copied = Command::new("cp").arg("-a").arg(from.join("installation")).arg(to).status();
+        assert!(copied.expect("cp runs").success());
     }
 
     /// Starts the server, again if it has run before, and waits until it is ready.
@@ -156,6 +198,7 @@ impl Server {
         {
             command.env(format!("CLOAKWORK_{}", name.replace('.', "__").to_uppercase()), value);
         }
+        command.envs(self.setup.variables.iter().cloned());
         command
     }
 

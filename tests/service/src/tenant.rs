@@ -44,6 +44,18 @@ impl Tenant {
         Self { client, keys, key: key.name }
     }
 
+    /// Gives a client of this tenant the key under which it accepts results. The server has the
+    /// key already.
+    pub async fn share_key(&self, client: Client) -> Client {
+        client.use_key(&self.keys).await.expect("the digests of the key");
+        client
+    }
+
+    /// Continues with another client, whose server has the key.
+    pub async fn continue_with(&mut self, client: Client) {
+        self.client = self.share_key(client).await;
+    }
+
     /// Builds a program that looks `x` up in the table of a function.
     pub fn lookup(&self, function: impl Fn(u64) -> u64) -> Program {
         let mut program = ProgramBuilder::new(self.keys.set());

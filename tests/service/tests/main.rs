@@ -1,10 +1,12 @@
 //! All suites in one program. Every further program costs its own link of server, worker and
 //! client.
 
+mod backup;
 mod ckks;
 mod compile;
 mod demo;
 mod documented;
+mod failover;
 mod faults;
 mod fetches;
 mod flow;
@@ -20,6 +22,9 @@ mod poison;
 mod printing;
 mod programs;
 mod refusals;
+mod shared;
+mod standby;
+mod stores;
 mod tls;
 mod typed;
 mod uploads;

@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, process::ExitCode};
 use cloakwork_proto::is_loopback;
 use tracing::Instrument as _;
 
-use super::Cli;
+use super::{Cli, servers::Servers};
 use crate::{CancellationToken, Options, Uplink, devices::Opened, logging, metrics::Metrics, run_on, warn_if_exposed};
 
 impl Cli {
@@ -23,7 +23,7 @@ impl Cli {
 }
 
 fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
-    let endpoint = cli.endpoint()?;
+    let (endpoints, connect) = cli.endpoints()?;
     for (option, file) in [("--token-file", &cli.token_file), ("--key", &cli.key)] {
         if let Some(file) = file {
             warn_if_exposed(option, file);
@@ -44,9 +44,9 @@ fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
             tracing::info!("asked to stop: taking no new jobs, waiting for running jobs to end");
             asked.cancel();
         });
-        // The channel connects on first use, and reconnects as necessary.
-        let server = tracing::info_span!("worker", server = %cli.server);
-        run_on(device, options, Uplink::new(endpoint.connect_lazy()), shutdown).instrument(server).await
+        // Channels connect on first use, and reconnect as necessary.
+        let server = tracing::info_span!("worker", server = cli.server.join(","));
+        run_on(device, options, Uplink::new(Servers::new(&endpoints, connect)), shutdown).instrument(server).await
     });
     // Tasks that wait for a lost device may never end, so the runtime does not join them.
     runtime.shutdown_background();

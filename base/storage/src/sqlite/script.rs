@@ -21,11 +21,16 @@ const PREPARED_MAX: usize = 8;
 /// statements.
 const SCRIPT_MAX: usize = 64;
 
+/// Maximum number of rows that one statement inserts. At this size, parsing the statement takes
+/// less time than running it.
+const ROWS_MAX: usize = 64;
+
 /// The scripts of one transaction, preceded by a setting of the connection.
 pub(super) fn scripts(setting: Option<&str>, batch: Batch) -> Vec<Script> {
     let mut values = batch.values.into_iter();
-    let prepared = batch.statements.len() <= PREPARED_MAX;
-    let chunks = batch.statements.chunks(SCRIPT_MAX);
+    let statements: Vec<Statement> = batch.statements.into_iter().flat_map(parts).collect();
+    let prepared = statements.len() <= PREPARED_MAX;
+    let chunks = statements.chunks(SCRIPT_MAX);
     let last = chunks.len().saturating_sub(1);
     let script = |(index, statements): (usize, &[Statement])| {
         let mut script = Script { prepared, ..Script::default() };
@@ -44,20 +49,43 @@ pub(super) fn scripts(setting: Option<&str>, batch: Batch) -> Vec<Script> {
     scripts
 }
 
+/// Splits a statement: an insertion into parts of several rows, and other statements into rows.
+fn parts(statement: Statement) -> impl Iterator<Item = Statement> {
+    let rows_max = if tuple(statement.sql).is_some() { ROWS_MAX } else { 1 };
+    let starts = (0..statement.rows).step_by(rows_max);
+    starts.map(move |start| Statement { rows: rows_max.min(statement.rows - start), ..statement })
+}
+
+/// The text of an insertion before its row of values, that row, and the text after it.
+fn tuple(sql: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = sql.strip_prefix("INSERT")?.split_once(" VALUES (")?;
+    let (values, after) = rest.split_once(')')?;
+    Some((&sql[.."INSERT".len() + before.len()], values, after))
+}
+
 impl Script {
     fn push(&mut self, statement: &Statement, values: &mut vec::IntoIter<Value>) {
-        let before = self.values.len();
-        let count = match statement {
-            Statement::Text(sql) => self.push_text(sql, before),
-            Statement::Rows { table, columns, count } => self.push_rows(table, columns, *count, before),
-        };
-        self.values.extend(values.take(count));
-        debug_assert_eq!(self.values.len(), before + count, "a value of {statement:?} is missing");
+        let mut next = self.values.len();
+        match tuple(statement.sql).filter(|_| statement.rows > 1) {
+            None => next += self.push_numbered(statement.sql, next),
+            Some((before, tuple, after)) => {
+                self.text.push_str(before);
+                for row in 0..statement.rows {
+                    self.text.push_str(if row == 0 { " VALUES (" } else { ", (" });
+                    next += self.push_numbered(tuple, next);
+                    self.text.push(')');
+                }
+                self.text.push_str(after);
+            }
+        }
+        self.text.push_str(";\n");
+        self.values.extend(values.take(next - self.values.len()));
+        debug_assert_eq!(self.values.len(), next, "a value of {statement:?} is missing");
     }
 
     /// Adds SQL text, with its values renumbered to follow `before` others. Returns how many values
     /// the text has.
-    fn push_text(&mut self, sql: &str, before: usize) -> usize {
+    fn push_numbered(&mut self, sql: &str, before: usize) -> usize {
         let mut pieces = sql.split('$');
         self.text.push_str(pieces.next().unwrap_or_default());
         let mut count = 0;
@@ -68,23 +96,7 @@ impl Script {
             write!(self.text, "${}{rest}", before + number).expect(STRING_WRITE);
             count = count.max(number);
         }
-        self.text.push_str(";\n");
         count
-    }
-
-    fn push_rows(&mut self, table: &str, columns: &[&str], rows: usize, before: usize) -> usize {
-        let mut next = before;
-        write!(self.text, "INSERT INTO {table} ({}) VALUES", columns.join(", ")).expect(STRING_WRITE);
-        for row in 0..rows {
-            self.text.push_str(if row == 0 { " (" } else { ", (" });
-            for column in 0..columns.len() {
-                next += 1;
-                write!(self.text, "{}${next}", if column == 0 { "" } else { ", " }).expect(STRING_WRITE);
-            }
-            self.text.push(')');
-        }
-        self.text.push_str(" ON CONFLICT DO NOTHING;\n");
-        next - before
     }
 }
 
@@ -98,29 +110,51 @@ mod tests {
     fn values_are_numbered_on_through_a_script() {
         let mut batch = Batch::default();
         batch.push("UPDATE t SET a = $2, b = $1 WHERE c = $2").bind(1).bind("x");
-        batch.push_rows("t", &["a", "b"], 2).bind(2).bind(3).bind(4).bind(5);
-        batch.push("DELETE FROM t WHERE a = $1").bind(6);
+        let mut rows = batch.each("INSERT INTO t (a, b, c) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING");
+        rows.row().bind(2).bind(3);
+        rows.row().bind(4).bind(5);
+        drop(rows);
+        drop(batch.each("DELETE FROM t WHERE a = $1 AND b = 0"));
+        let mut rows = batch.each("DELETE FROM t WHERE a = $1");
+        rows.row().bind(6);
+        rows.row().bind(7);
+        drop(rows);
         let scripts = scripts(Some("PRAGMA p"), batch);
         let [script] = &scripts[..] else { panic!("{scripts:?}") };
         assert_eq!(
             script.text,
             "PRAGMA p;\nBEGIN IMMEDIATE;\nUPDATE t SET a = $2, b = $1 WHERE c = $2;\n\
-             INSERT INTO t (a, b) VALUES ($3, $4), ($5, $6) ON CONFLICT DO NOTHING;\n\
-             DELETE FROM t WHERE a = $7;\nCOMMIT"
+             INSERT INTO t (a, b, c) VALUES ($3, $4, 0), ($5, $6, 0) ON CONFLICT DO NOTHING;\n\
+             DELETE FROM t WHERE a = $7;\nDELETE FROM t WHERE a = $8;\nCOMMIT"
         );
-        assert_eq!(script.values.len(), 7);
+        assert_eq!(script.values.len(), 8);
         assert!(script.prepared);
     }
 
     #[test]
     fn a_long_batch_is_one_transaction_of_several_scripts() {
         let mut batch = Batch::default();
-        (0..SCRIPT_MAX as i64 + 1).for_each(|index| _ = batch.push("DELETE FROM t WHERE a = $1").bind(index));
+        let mut rows = batch.each("DELETE FROM t WHERE a = $1");
+        (0..SCRIPT_MAX as i64 + 1).for_each(|index| _ = rows.row().bind(index));
+        drop(rows);
         let scripts = scripts(None, batch);
         let [first, second] = &scripts[..] else { panic!("{scripts:?}") };
         assert!(first.text.starts_with("BEGIN IMMEDIATE;\n") && !first.text.contains("COMMIT"));
         assert_eq!(second.text, "DELETE FROM t WHERE a = $1;\nCOMMIT");
         assert_eq!((first.values.len(), &second.values[..]), (SCRIPT_MAX, &[Value::Int(SCRIPT_MAX as i64)][..]));
         assert!(!first.prepared && !second.prepared);
+    }
+
+    #[test]
+    fn many_rows_are_inserted_by_statements_of_limited_size() {
+        let mut batch = Batch::default();
+        let mut rows = batch.each("INSERT INTO t (a) VALUES ($1)");
+        (0..ROWS_MAX as i64 + 1).for_each(|index| _ = rows.row().bind(index));
+        drop(rows);
+        let scripts = scripts(None, batch);
+        let [script] = &scripts[..] else { panic!("{scripts:?}") };
+        assert_eq!(script.text.matches("INSERT INTO t (a) VALUES ($").count(), 2);
+        assert!(script.text.ends_with("INSERT INTO t (a) VALUES ($65);\nCOMMIT"), "{}", script.text);
+        assert_eq!(script.values.len(), ROWS_MAX + 1);
     }
 }

@@ -138,16 +138,9 @@ impl Session {
 }
 
 impl Row {
-    /// The value of a column. The driver itself would read a missing value as 0 or as empty.
-    pub(crate) fn get<'r, T: Decode<'r, Sqlite> + Type<Sqlite>>(&'r self, column: &str) -> Result<T, Error> {
-        self.get_or_null(column)?.ok_or_else(|| Error::Damaged(format!("{column}: no value")))
-    }
-
     /// The value of a column, if there is one.
-    pub(crate) fn get_or_null<'r, T: Decode<'r, Sqlite> + Type<Sqlite>>(
-        &'r self,
-        column: &str,
-    ) -> Result<Option<T>, Error> {
+    pub(crate) fn get<'r, T: Decode<'r, Sqlite> + Type<Sqlite>>(&'r self, column: &str) -> Result<Option<T>, Error> {
+        // The driver itself would read a missing value as 0 or as empty.
         self.0.try_get(column).map_err(error::of)
     }
 }

@@ -376,3 +376,18 @@ async fn lost(mut watched: Watched) {
     let ended = timeout(STEP_TIMEOUT, watched.wait_for(|view| view.end.is_some())).await.expect("in time");
     assert!(ended.is_err(), "a job that is not stored has no end");
 }
+
+/// Another server may own the database by now, and may never learn of this job.
+#[tokio::test]
+async fn a_server_that_may_not_be_the_owner_publishes_nothing_before_its_commit() {
+    let Some((mut fixture, ownership)) = Fixture::owned().await else { return };
+    ownership.expire();
+    let busy = fixture.database.write(Asker::Upkeep, Rows::All).await.unwrap();
+    let watched = fixture.submit(1, false).await.unwrap().unwrap();
+    fixture.waits_for_store().await;
+    fixture.settles().await;
+    fixture.wished(&[]).await;
+    busy.commit().await.unwrap();
+    fixture.wished(&[1]).await;
+    fixture.ends_after_the_commit(watched).await;
+}

@@ -99,7 +99,7 @@ async fn a_view_of_the_pools_is_made_once_in_an_interval() {
 #[tokio::test]
 async fn few_reports_wait_for_the_dispatcher_however_many_workers_report() {
     let (directory, time) = (tempfile::tempdir().unwrap(), ManualClock::at(1_700_000_000_000_000));
-    let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
     let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
     // The dispatcher does not run yet.
     let telemetry = Arc::new(Telemetry::new().unwrap());

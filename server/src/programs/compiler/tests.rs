@@ -10,7 +10,7 @@ use cloakwork_circuit::wire::{
     self,
     operation::{Bootstrap, Kind, bootstrap::Size},
 };
-use cloakwork_storage::{Asker, Database, Rows};
+use cloakwork_storage::{Asker, Rows};
 use prost::Message as _;
 
 use super::*;
@@ -184,7 +184,7 @@ async fn work_that_has_begun_keeps_the_program_and_not_the_request() {
 async fn the_bytes_of_a_stored_program_are_read_once_for_all_calls() {
     const CALLS: usize = 5;
     let directory = tempfile::tempdir().unwrap();
-    let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.unwrap();
+    let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
     let (store, bytes) = (Store::new(database.clone()), expensive("x"));
     let (id, mut held) = (id_of(&bytes), held(Limits::default()));
     assert!(held.compiler.stored(&store, "a", id).await.unwrap().is_none());
@@ -198,7 +198,7 @@ async fn the_bytes_of_a_stored_program_are_read_once_for_all_calls() {
     soon(held.began.recv()).await.unwrap();
     // From here on, a call that reads the bytes fails.
     let mut write = database.write(Asker::Server, Rows::All).await.unwrap();
-    write.script("UPDATE programs SET bytes = X'00'".to_owned()).await.unwrap();
+    write.script("UPDATE programs SET bytes = digest".to_owned()).await.unwrap();
     write.commit().await.unwrap();
     calls.extend((1..CALLS).map(|_| call()));
     let waiting = || held.compiler.0.flights().values().map(|awaited| awaited.calls).sum::<usize>();

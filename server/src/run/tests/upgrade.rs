@@ -4,6 +4,7 @@ use cloakwork_keystore::TenantId;
 use cloakwork_storage::{Asker, Database, Rows};
 
 use super::*;
+use crate::data::{self, open_file, open_for_command, try_lock, unless_an_earlier_server_runs};
 use crate::database::{CATALOGUE_FILE, FILE, ONE_DATABASE, SCHEMA};
 
 /// Version of a catalogue that has a file of its own.
@@ -66,7 +67,7 @@ async fn a_start_moves_the_catalogue_and_keeps_every_blob() {
         assert!(blob.exists(), "a blob without a row would be a leftover");
         assert!(!data.join(CATALOGUE_FILE).exists());
     }
-    let database = open_database(&data, 1).await.unwrap();
+    let database = open_file(&data, 1).await.unwrap();
     let mut reader = database.read(Asker::Upkeep).await.unwrap();
     let tenant = TenantId::new("acme").unwrap();
     let blobs = reader.query("SELECT * FROM blobs WHERE tenant = $1").bind(tenant.as_str()).all().await.unwrap();
@@ -87,10 +88,10 @@ async fn a_directory_whose_catalogue_is_missing_is_refused() {
     std::fs::rename(&catalogue, &elsewhere).unwrap();
     for _ in 0..2 {
         let refused = Server::start(config(&data), Clock::system()).await.expect_err("refused");
-        assert!(matches!(refused, RunError::CatalogueMissing { .. }), "{refused}");
+        assert!(matches!(refused, RunError::Data(DataError::CatalogueMissing { .. })), "{refused}");
         // Neither may the command line migrate the database, because the next start would not
         // notice.
-        assert!(open_database(&data, 1).await.is_err());
+        assert!(open_file(&data, 1).await.is_err());
     }
     assert!(blob.exists());
     std::fs::rename(&elsewhere, &catalogue).unwrap();
@@ -103,7 +104,7 @@ async fn a_directory_whose_catalogue_is_missing_is_refused() {
 async fn a_database_from_before_the_first_start_needs_no_catalogue() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    private::open_directory(&data, &[]).unwrap();
+    cloakwork_storage::private::open_directory(&data, &[]).unwrap();
     Database::open(&data.join(FILE), &[SCHEMA.at(ONE_DATABASE - 1)], 1).await.unwrap().close().await;
     Server::start(config(&data), Clock::system()).await.unwrap().run(std::future::ready(())).await.unwrap();
 }
@@ -116,17 +117,17 @@ async fn no_command_changes_a_database_under_a_server_of_an_earlier_version() {
     earlier(&data).await;
     for directory in [&data, &fresh] {
         // A server that has not made its database yet may be of any version.
-        let running = lock(directory).await.unwrap();
-        let refused = open_database_for_command(directory).await.unwrap_err();
-        assert!(matches!(&refused, RunError::EarlierServer { path } if path == directory), "{refused}");
+        let running = data::lock(directory).await.unwrap();
+        let refused = open_for_command(&config(directory)).await.unwrap_err();
+        assert!(matches!(&refused, DataError::EarlierServer { path } if path == directory), "{refused}");
         drop(running);
     }
     let version = Database::version_of(&data.join(FILE), &SCHEMA).await.unwrap();
     assert_eq!(version, Some(ONE_DATABASE - 1));
-    open_database_for_command(&fresh).await.expect("nothing is there").close().await;
-    open_database_for_command(&data).await.expect("nobody uses it").close().await;
+    open_for_command(&config(&fresh)).await.expect("nothing is there").close().await;
+    open_for_command(&config(&data)).await.expect("nobody uses it").close().await;
     let server = Server::start(config(&data), Clock::system()).await.unwrap();
-    let beside = open_database_for_command(&data).await.expect("a server of this version may run");
+    let beside = open_for_command(&config(&data)).await.expect("a server of this version may run");
     beside.close().await;
     drop(server);
 }
@@ -140,9 +141,9 @@ async fn no_server_starts_while_a_command_opens_the_database() {
     earlier(&data).await;
     let open = async || {
         assert!(try_lock(&data)?.is_none(), "a server could start");
-        let database = open_database(&data, 1).await?;
+        let database = open_file(&data, 1).await?;
         assert!(try_lock(&data)?.is_none(), "a server could start");
-        Ok::<_, RunError>(database)
+        Ok::<_, DataError>(database)
     };
     unless_an_earlier_server_runs(&data, open).await.expect("nobody uses it").close().await;
     assert!(try_lock(&data).unwrap().is_some(), "a server may start now");

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use cloakwork_clock::Clock;
 use cloakwork_keystore::{Digest, TenantId};
 use cloakwork_proto::v1::blob_service_server::BlobServiceServer;
-use cloakwork_storage::Database;
 use futures_util::stream;
 use prost::Message;
 use tokio::{
@@ -61,7 +60,7 @@ fn messages_count_in_the_window_with_all_their_bytes() {
     // begin, and all pieces stay in the window.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
-        let database = Database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await.expect("a database");
+        let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
         let keystore = keys::tests::keystore(directory.path(), Clock::system(), &database).await;
         let (tenant, digest) = (TenantId::new("acme").expect("a name"), Digest { blake3: [7; 32], size_bytes: 1000 });
         let upload = keystore.begin_upload(&tenant, &[1; 16], &digest).await.expect("opened");

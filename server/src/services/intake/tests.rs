@@ -1,7 +1,8 @@
-use std::{collections::BTreeSet, sync::Mutex};
+use std::{collections::BTreeSet, pin::Pin, sync::Mutex};
 
 use cloakwork_proto::v1;
 use futures_util::{FutureExt as _, stream};
+use http_body::Body as _;
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use tokio::sync::mpsc;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_proto::v1::{Attestation, JobState};
-use cloakwork_storage::{Asker, Database, Survival};
+use cloakwork_storage::{Asker, Database, Rows, Server, Survival};
 use proptest::prelude::*;
 
 use super::*;
@@ -102,30 +102,43 @@ fn blob(number: u8) -> Content {
 }
 
 async fn open(directory: &tempfile::TempDir, name: &str) -> (Store, Database) {
-    let database = Database::open(&directory.path().join(name), &SCHEMAS, 1).await.unwrap();
+    let database = cloakwork_tests_database::open(&directory.path().join(name), &SCHEMAS, 1).await;
     (Store::new(database.clone()), database)
 }
+
+/// Tables that writes change, the order of their rows, and their columns with their types:
+/// integers, text or bytes.
+const TABLES: [(&str, &str); 6] = [
+    (
+        "SELECT * FROM jobs ORDER BY id",
+        "id:b tenant:t request_id:b request_digest:b state:i program:b key_id:b parameter_set:i row_count:i pbs_count:i \
+         priority:i inline_outputs:i keep_outputs_micros:i created_micros:i deadline_micros:i promised:i \
+         ended_micros:i outputs_expire_micros:i attempts:i epoch:i worker:b suspect:i solo_crashes:i reason:t \
+         message:t latency:b cost:i key_parts:b has_outputs:i attestation:b",
+    ),
+    ("SELECT * FROM job_inputs ORDER BY job, place", "job:b place:i digest:b size_bytes:i bytes:b"),
+    ("SELECT * FROM job_outputs ORDER BY job, place", "job:b place:i digest:b size_bytes:i bytes:b done:i"),
+    ("SELECT * FROM pins ORDER BY holder, digest", "tenant:t digest:b holder:b until_micros:i"),
+    ("SELECT * FROM programs ORDER BY digest", "tenant:t digest:b bytes:b registered:i created_micros:i"),
+    ("SELECT * FROM tenant_usage ORDER BY tenant", "tenant:t inline_bytes:i ended_jobs:i"),
+];
 
 /// Every row of every table that writes change, as text.
 async fn rows(database: &Database) -> Vec<String> {
     let mut reader = database.read(Asker::Upkeep).await.unwrap();
     let mut all = Vec::new();
-    for query in [
-        "SELECT hex(id) || tenant || state || promised || epoch || attempts || ifnull(hex(worker), '-') || \
-         ifnull(suspect, '-') || solo_crashes || ifnull(ended_micros, '-') || ifnull(outputs_expire_micros, '-') || \
-         ifnull(reason, '-') || ifnull(message, '-') || ifnull(hex(latency), '-') || has_outputs || \
-         ifnull(hex(attestation), '-') AS line FROM jobs \
-         ORDER BY id",
-        "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_inputs \
-         ORDER BY job, place",
-        "SELECT hex(job) || place || hex(digest) || size_bytes || ifnull(hex(bytes), '-') AS line FROM job_outputs \
-         ORDER BY job, place",
-        "SELECT tenant || hex(digest) || hex(holder) || ifnull(until_micros, '-') AS line FROM pins ORDER BY holder, digest",
-        "SELECT tenant || hex(digest) || registered AS line FROM programs ORDER BY digest",
-        "SELECT tenant || inline_bytes || ' ' || ended_jobs AS line FROM tenant_usage",
-    ] {
-        let found = reader.query(query).all().await.unwrap();
-        all.extend(found.iter().map(|row| row.text("line").unwrap().to_owned()));
+    for (query, columns) in TABLES {
+        for row in reader.query(query).all().await.unwrap() {
+            let cell = |column: &str| {
+                let (name, kind) = column.split_once(':').unwrap();
+                match kind {
+                    "i" => format!("{:?}", row.int_or_null(name).unwrap()),
+                    "t" => format!("{:?}", row.text_or_null(name).unwrap()),
+                    _ => format!("{:?}", row.bytes_or_null(name).unwrap()),
+                }
+            };
+            all.push(columns.split_whitespace().map(cell).collect::<Vec<_>>().join(" "));
+        }
     }
     all
 }
@@ -153,6 +166,36 @@ proptest! {
             }
             folded.apply(Survival::Crash, &batch).await.unwrap();
             assert_eq!(rows(&folded_rows).await, rows(&single_rows).await);
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_databases_store_the_same_rows(
+        steps in prop::collection::vec((0..JOBS, step(), prop::bool::weighted(0.2)), 1..60),
+    ) {
+        let Some(postgres) = cloakwork_tests_postgres::shared() else { return Ok(()) };
+        let server = Server::new(&postgres.database(), None, None).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let directory = tempfile::tempdir().unwrap();
+            let file = Database::open(&directory.path().join("file.db"), &SCHEMAS, 1).await.unwrap();
+            let server = Database::connect(server, &SCHEMAS, 1).await.unwrap();
+            let stores = [Store::new(file.clone()), Store::new(server.clone())];
+            let (mut lives, mut batch) = ([Life::default(); JOBS], Vec::new());
+            for (job, step, commit) in steps {
+                batch.extend(lives[job].take(u8::try_from(job).unwrap() + 1, step));
+                if commit {
+                    for store in &stores {
+                        store.apply(Survival::Crash, &batch).await.unwrap();
+                    }
+                    batch.clear();
+                }
+            }
+            assert_eq!(rows(&server).await, rows(&file).await);
         });
     }
 }
@@ -208,18 +251,19 @@ async fn a_folded_row_reads_back() {
     assert!(store.live_jobs().await.unwrap().is_empty());
 }
 
-/// More contents than one statement has rows.
 #[tokio::test]
 async fn a_job_has_any_number_of_outputs_in_their_order() {
+    // More than SQLite inserts with one statement.
+    const OUTPUTS: usize = 129;
     let directory = tempfile::tempdir().unwrap();
     let (store, _) = open(&directory, "jobs.db").await;
     let mut life = Life::default();
     let submitted = life.take(1, Step::Submit { promised: true }).unwrap();
-    let ended = life.take(1, Step::End { state: JobState::Succeeded, outputs: 2 * ROWS_MAX + 1 }).unwrap();
+    let ended = life.take(1, Step::End { state: JobState::Succeeded, outputs: OUTPUTS }).unwrap();
     store.apply(Survival::Crash, &[submitted, ended]).await.unwrap();
     let view = store.job("a", JobId(1), true).await.unwrap().unwrap();
     let sizes: Vec<u64> = view.end.unwrap().outputs.iter().map(|output| output.size_bytes).collect();
-    assert_eq!(sizes, (0..=2 * ROWS_MAX as u64).collect::<Vec<_>>());
+    assert_eq!(sizes, (0..OUTPUTS as u64).collect::<Vec<_>>());
 }
 
 /// Outputs that a worker handed in for a job are kept only if the job succeeded. The rule also
@@ -235,10 +279,8 @@ async fn outputs_of_a_failed_job_are_released() {
         (4, JobState::Failed, false, 0),
     ] {
         let pin = Pin { holder: id::output_holder(JobId(number.into())), until_micros: None };
-        database
-            .apply(Asker::Upkeep, Survival::Crash, |batch| pin.add_to(batch, "a", [&[7; 32]].into_iter()))
-            .await
-            .unwrap();
+        let hand_in = |batch: &mut Batch| Pinning::of(batch).add(&pin, "a", [&[7; 32]].into_iter());
+        database.apply(Asker::Upkeep, Rows::All, Survival::Crash, hand_in).await.unwrap();
         let mut life = Life::default();
         let steps = [Step::Submit { promised: true }, Step::End { state, outputs: 0 }];
         let writes: Vec<Write> = steps.into_iter().filter_map(|step| life.take(number, step)).collect();

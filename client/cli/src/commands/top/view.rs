@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot) {
 
 /// Makes a row for each pool and each parameter set that was measured there.
 pub(super) fn pools(pools: &[Pool]) -> Table {
-    let mut table = Table::new(["pool", "workers", "rows verified", "wave", "time", "bootstraps/s", "parameter set"]);
+    let mut table = Table::new(["pool", "workers", "verified", "wave", "time", "bootstraps/s", "parameter set"]);
     for pool in pools {
         let (kind, workers, verified) = (pool.kind.clone(), pool.workers.to_string(), verified(pool));
         if pool.waves.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn pools(pools: &[Pool]) -> Table {
 fn verified(pool: &Pool) -> String {
     match (pool.verify_percent, pool.verifiable) {
         (0, _) => "off".into(),
-        (_, false) => "not on all workers".into(),
+        (_, false) => "not on all".into(),
         (percent, true) => format!("{percent} %"),
     }
 }
@@ -111,16 +111,22 @@ mod tests {
         let wave = PreferredWave { parameter_set: "SET".into(), width: 64, micros: 320_000 };
         let snapshot = Snapshot {
             server: "http://host".into(),
-            pools: vec![Pool { kind: "cpu".into(), workers: 2, waves: vec![wave], ..Default::default() }],
+            pools: vec![Pool {
+                kind: "cpu".into(),
+                workers: 2,
+                waves: vec![wave],
+                verify_percent: 5,
+                verifiable: true,
+            }],
             readings: [("grpc_calls", 1.0), ("pbs_total", 201.7)]
                 .map(|(name, rate)| (format!("cloakwork_{name}"), Reading::Rate(rate)))
                 .into(),
             ..Snapshot::default()
         };
-        let mut terminal = Terminal::new(TestBackend::new(90, 12)).expect("a screen");
+        let mut terminal = Terminal::new(TestBackend::new(80, 12)).expect("a screen");
         terminal.draw(|frame| draw(frame, &snapshot)).expect("a frame");
         let screen = terminal.backend().to_string();
-        for part in ["http://host", "cpu", "320.00 ms", "200", "202  /s", "pbs_total"] {
+        for part in ["http://host", "cpu", "5 %", "320.00 ms", "200", "202  /s", "pbs_total"] {
             assert!(screen.contains(part), "{part} is not in\n{screen}");
         }
         assert!(screen.find("pbs_total") < screen.find("grpc_calls"), "work comes before calls:\n{screen}");

@@ -1,5 +1,4 @@
-//! The single writer and the readers: batches are applied whole or not at all, a cancelled writer
-//! leaves nothing behind, and tenants take turns.
+//! Promises of every database.
 
 use std::{
     sync::{Arc, Mutex},
@@ -7,7 +6,7 @@ use std::{
 };
 
 use cloakwork_storage::{
-    Asker, Batch, Database, Error, Migration, Rows, Schema,
+    Asker, Batch, Database, Error, Rows,
     Survival::{Crash, PowerFailure},
 };
 use tokio::{
@@ -15,25 +14,12 @@ use tokio::{
     time::timeout,
 };
 
-const A: Asker<'static> = Asker::Tenant("a");
-const B: Asker<'static> = Asker::Tenant("b");
+use crate::home::{A, B, Home};
+
 /// Timeout for steps that need almost no time.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
-const SCHEMA: Schema = Schema {
-    ledger: "_migrations",
-    migrations: &[Migration {
-        version: 1,
-        name: "pairs",
-        sqlite: "CREATE TABLE pairs (name TEXT NOT NULL PRIMARY KEY, value BIGINT)",
-    }],
-};
-
-async fn open(directory: &tempfile::TempDir) -> Database {
-    Database::open(&directory.path().join("test.db"), &[SCHEMA], 2).await.expect("the database answers")
-}
-
-async fn pairs(database: &Database) -> Vec<(String, Option<i64>)> {
+pub(crate) async fn pairs(database: &Database) -> Vec<(String, Option<i64>)> {
     let mut reader = database.read(A).await.expect("the database answers");
     let rows = reader.query("SELECT name, value FROM pairs ORDER BY name").all().await.expect("the database answers");
     rows.iter()
@@ -41,21 +27,19 @@ async fn pairs(database: &Database) -> Vec<(String, Option<i64>)> {
         .collect()
 }
 
-fn insert(batch: &mut Batch, name: &str, value: Option<i64>) {
+pub(crate) fn insert(batch: &mut Batch, name: &str, value: Option<i64>) {
     batch.push("INSERT INTO pairs (value, name) VALUES ($2, $1)").bind(name.to_owned()).bind(value);
 }
 
-#[tokio::test]
-async fn every_statement_gets_its_own_values() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn every_statement_gets_its_own_values(home: &Home) {
+    let database = home.open().await;
     // More statements than stay prepared, and more values than one statement could number.
     let fill = |batch: &mut Batch| {
         (0..20_000).for_each(|index| insert(batch, &format!("{index:05}"), Some(index).filter(|index| index % 3 > 0)));
         batch.push("DELETE FROM pairs WHERE name = $1").bind("00007");
         batch.push("UPDATE pairs SET value = $1 WHERE name = $2").bind(-1).bind("00008");
     };
-    database.apply(A, PowerFailure, fill).await.expect("the database answers");
+    database.apply(A, Rows::All, PowerFailure, fill).await.expect("the database answers");
     let mut expected: Vec<_> =
         (0..20_000).map(|index| (format!("{index:05}"), Some(index).filter(|index| index % 3 > 0))).collect();
     expected[8].1 = Some(-1);
@@ -63,22 +47,18 @@ async fn every_statement_gets_its_own_values() {
     assert_eq!(pairs(&database).await, expected);
 }
 
-#[tokio::test]
-async fn a_batch_that_fails_leaves_nothing_and_the_next_one_works() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn a_batch_that_fails_leaves_nothing_and_the_next_one_works(home: &Home) {
+    let database = home.open().await;
     let fill = |batch: &mut Batch| ["a", "b", "a", "c"].into_iter().for_each(|name| insert(batch, name, Some(1)));
-    let error = database.apply(A, PowerFailure, fill).await.expect_err("it fails");
+    let error = database.apply(A, Rows::All, PowerFailure, fill).await.expect_err("it fails");
     assert!(matches!(error, Error::Exists(_)), "{error}");
     assert_eq!(pairs(&database).await, []);
-    database.apply(A, PowerFailure, |batch| insert(batch, "d", None)).await.expect("the database answers");
+    database.apply(A, Rows::All, PowerFailure, |batch| insert(batch, "d", None)).await.expect("the database answers");
     assert_eq!(pairs(&database).await, [("d".to_owned(), None)]);
 }
 
-#[tokio::test]
-async fn a_transaction_that_is_dropped_leaves_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn a_transaction_that_is_dropped_leaves_nothing(home: &Home) {
+    let database = home.open().await;
     let mut write = database.write(A, Rows::All).await.expect("the database answers");
     write.query("INSERT INTO pairs (name) VALUES ('lost')").execute().await.expect("the database answers");
     drop(write);
@@ -88,11 +68,9 @@ async fn a_transaction_that_is_dropped_leaves_nothing() {
     assert_eq!(pairs(&database).await, [("kept".to_owned(), None)]);
 }
 
-#[tokio::test]
-async fn a_cancelled_batch_is_applied_whole_or_not_at_all() {
+pub(crate) async fn a_cancelled_batch_is_applied_whole_or_not_at_all(home: &Home) {
     const STATEMENTS: usize = 200;
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+    let database = home.open().await;
     let mut whole = 0;
     for round in 0..40 {
         let fill = |batch: &mut Batch| {
@@ -100,9 +78,9 @@ async fn a_cancelled_batch_is_applied_whole_or_not_at_all() {
         };
         // Each round cancels the batch at a later point.
         let time_limit = Duration::from_micros(100 * round);
-        whole += usize::from(timeout(time_limit, database.apply(A, PowerFailure, fill)).await.is_ok());
+        whole += usize::from(timeout(time_limit, database.apply(A, Rows::All, PowerFailure, fill)).await.is_ok());
         let fill = |batch: &mut Batch| insert(batch, &format!("after {round}"), None);
-        database.apply(A, PowerFailure, fill).await.expect("the database answers");
+        database.apply(A, Rows::All, PowerFailure, fill).await.expect("the database answers");
     }
     let names: Vec<String> = pairs(&database).await.into_iter().map(|(name, _)| name).collect();
     let mut durable = 0;
@@ -117,36 +95,13 @@ async fn a_cancelled_batch_is_applied_whole_or_not_at_all() {
     assert_eq!(names.iter().filter(|name| name.starts_with("after")).count(), 40);
 }
 
-#[tokio::test]
-async fn reads_and_writes_after_close_fail() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn reads_and_writes_after_close_fail(home: &Home) {
+    let database = home.open().await;
     database.close().await;
     assert_eq!(database.write(A, Rows::All).await.expect_err("closed"), Error::Closed);
     assert_eq!(database.read(A).await.expect_err("closed"), Error::Closed);
-    let late = database.apply(A, PowerFailure, |batch| insert(batch, "late", None)).await;
+    let late = database.apply(A, Rows::All, PowerFailure, |batch| insert(batch, "late", None)).await;
     assert_eq!(late, Err(Error::Closed));
-}
-
-/// In write-ahead mode, a commit at level 2 waits for the disk, and a commit at level 1 does not.
-#[tokio::test]
-async fn only_commits_that_survive_a_power_failure_wait_for_the_disk() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
-    let level = "INSERT INTO pairs (name, value) SELECT $1, synchronous FROM pragma_synchronous";
-    let mut expected = Vec::new();
-    for (index, survival) in [Crash, PowerFailure, PowerFailure, Crash].into_iter().enumerate() {
-        let name = format!("{index}");
-        let fill = |batch: &mut Batch| _ = batch.push(level).bind(name.clone());
-        database.apply(A, survival, fill).await.expect("the database answers");
-        expected.push((name, Some(if survival == PowerFailure { 2 } else { 1 })));
-    }
-    // A transaction always waits for the disk.
-    let mut write = database.write(A, Rows::All).await.expect("the database answers");
-    write.query(level).bind("own").execute().await.expect("the database answers");
-    write.commit().await.expect("the database answers");
-    expected.push(("own".to_owned(), Some(2)));
-    assert_eq!(pairs(&database).await, expected);
 }
 
 /// A transaction that waits in a task. When its turn comes, it notes its name, and ends.
@@ -182,10 +137,8 @@ impl Lined {
 }
 
 /// With one line for all, a tenant with many waiting calls would delay all others by all of them.
-#[tokio::test]
-async fn tenants_take_turns_to_write_and_the_server_is_next() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn tenants_take_turns_to_write_and_the_server_is_next(home: &Home) {
+    let database = home.open().await;
     let mut lined = Lined { database: database.clone(), order: Arc::default(), tasks: Vec::new() };
     let first = database.write(A, Rows::All).await.expect("a turn");
     for (name, asker) in [("a 1", A), ("a 2", A), ("a 3", A), ("b 1", B), ("upkeep", Asker::Upkeep)] {
@@ -200,10 +153,8 @@ async fn tenants_take_turns_to_write_and_the_server_is_next() {
 }
 
 /// A worker's call holds places that all tenants share, so its tenant must not delay it.
-#[tokio::test]
-async fn calls_of_workers_do_not_wait_behind_the_calls_of_their_tenant() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn calls_of_workers_do_not_wait_behind_the_calls_of_their_tenant(home: &Home) {
+    let database = home.open().await;
     let mut lined = Lined { database: database.clone(), order: Arc::default(), tasks: Vec::new() };
     let first = database.write(A, Rows::All).await.expect("a turn");
     for name in ["a 1", "a 2", "a 3"] {
@@ -231,10 +182,8 @@ async fn calls_of_workers_do_not_wait_behind_the_calls_of_their_tenant() {
 }
 
 /// The holder of the turn goes away in the middle of its transaction.
-#[tokio::test]
-async fn a_turn_that_is_dropped_admits_the_next_tenant() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn a_turn_that_is_dropped_admits_the_next_tenant(home: &Home) {
+    let database = home.open().await;
     let mut lined = Lined { database: database.clone(), order: Arc::default(), tasks: Vec::new() };
     let mut first = database.write(A, Rows::All).await.expect("a turn");
     first.query("INSERT INTO pairs (name) VALUES ('lost')").execute().await.expect("a row");
@@ -248,10 +197,8 @@ async fn a_turn_that_is_dropped_admits_the_next_tenant() {
 }
 
 /// Queries of one tenant must delay neither the queries of others nor the server's own.
-#[tokio::test]
-async fn a_tenant_leaves_readers_to_others_and_to_the_server() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn a_tenant_leaves_readers_to_others_and_to_the_server(home: &Home) {
+    let database = home.open().await;
     let held = database.read(A).await.expect("a reader");
     let waiting: Vec<JoinHandle<()>> = (0..100)
         .map(|_| {
@@ -274,12 +221,10 @@ async fn a_tenant_leaves_readers_to_others_and_to_the_server() {
 }
 
 /// A reader that is dropped goes back, also in the middle of a query.
-#[tokio::test]
-async fn readers_are_limited_and_come_back() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn readers_are_limited_and_come_back(home: &Home) {
+    let database = home.open().await;
     let fill = |batch: &mut Batch| (0..1000).for_each(|index| insert(batch, &format!("{index}"), Some(index)));
-    database.apply(A, Crash, fill).await.expect("the database answers");
+    database.apply(A, Rows::All, Crash, fill).await.expect("the database answers");
     for round in 0..200 {
         let mut reader = database.read(A).await.expect("a reader");
         let query = reader.query("SELECT a.name FROM pairs a, pairs b").all();
@@ -293,26 +238,9 @@ async fn readers_are_limited_and_come_back() {
     assert_eq!(pairs(&database).await.len(), 1000);
 }
 
-/// Without this limit, a caller would wait until a holder gives its reader back.
-#[tokio::test]
-async fn a_wait_for_a_reader_ends_after_half_a_minute() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
-    let held = [database.read(A).await.expect("the first"), database.read(B).await.expect("the second")];
-    tokio::time::pause();
-    let begun = tokio::time::Instant::now();
-    let third = timeout(Duration::from_secs(3600), database.read(Asker::Upkeep)).await.expect("the wait ends");
-    assert_eq!(third.expect_err("there are two"), Error::Busy);
-    assert_eq!(begun.elapsed().as_secs(), 30);
-    drop(held);
-    database.read(A).await.expect("a reader is free again");
-}
-
 /// A version counts the writes through its own handle, and is unknown while one of them runs.
-#[tokio::test]
-async fn a_version_changes_with_each_write_through_its_handle() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn a_version_changes_with_each_write_through_its_handle(home: &Home) {
+    let database = home.open().await;
     let other = database.versioned();
     let before = (database.version().expect("no write"), other.version().expect("no write"));
     let write = database.write(A, Rows::All).await.expect("a turn");
@@ -320,7 +248,7 @@ async fn a_version_changes_with_each_write_through_its_handle() {
     write.commit().await.expect("committed");
     let after = database.version().expect("no write");
     assert!(after > before.0);
-    other.apply(A, Crash, |batch| insert(batch, "a", None)).await.expect("the database answers");
+    other.apply(A, Rows::All, Crash, |batch| insert(batch, "a", None)).await.expect("the database answers");
     assert_eq!(database.version(), Some(after));
     assert!(other.version().expect("no write") > before.1);
     drop(database.write(A, Rows::All).await.expect("a turn"));
@@ -329,35 +257,10 @@ async fn a_version_changes_with_each_write_through_its_handle() {
     assert!(database.version().expect("no write") > after);
 }
 
-#[tokio::test]
-async fn a_value_of_another_type_or_size_is_an_error() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
-    let mut reader = database.read(A).await.expect("a reader");
-    let query = "SELECT 'text' AS text, 70000 AS large, -1 AS negative, X'0102' AS bytes, NULL AS none";
-    let row = reader.query(query).one().await.expect("a row");
-    assert_eq!((row.text("text"), row.int("large"), row.bytes("bytes")), (Ok("text"), Ok(70_000), Ok(&[1, 2][..])));
-    assert_eq!((row.array("bytes"), row.array_or_null::<2>("none")), (Ok([1, 2]), Ok(None)));
-    assert_eq!((row.text_or_null("none"), row.int_or_null("none")), (Ok(None), Ok(None)));
-    for error in [
-        row.int("text").expect_err("text"),
-        row.text("none").map(str::len).expect_err("none"),
-        row.small::<u16>("large").expect_err("too large"),
-        row.unsigned("negative").expect_err("negative"),
-        row.array::<3>("bytes").expect_err("two bytes"),
-    ] {
-        assert!(matches!(error, Error::Damaged(_)), "{error:?}");
-    }
-    assert!(matches!(row.int("missing"), Err(Error::Failed(_))));
-    assert!(reader.query("SELECT 1 AS one WHERE 1 = 0").one().await.is_err());
-}
-
 /// A value that a transaction holds goes with the end of the transaction, also if the caller is
 /// cancelled at any point of the commit.
-#[tokio::test]
-async fn a_held_value_lives_until_the_transaction_has_ended() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = open(&directory).await;
+pub(crate) async fn a_held_value_lives_until_the_transaction_has_ended(home: &Home) {
+    let database = home.open().await;
     for round in 0..40 {
         let held = std::sync::Arc::new(());
         let mut write = database.write(A, Rows::All).await.expect("a turn");
@@ -376,4 +279,88 @@ async fn a_held_value_lives_until_the_transaction_has_ended() {
         assert_eq!(before, after, "the transaction of round {round} had not ended");
         assert!(after || !committed);
     }
+}
+
+/// Rows of values that are added to one statement are stored as if each had its own.
+pub(crate) async fn a_statement_runs_for_each_row_of_values(home: &Home) {
+    let database = home.open().await;
+    let fill = |batch: &mut Batch| {
+        let mut rows = batch.each("INSERT INTO pairs (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING");
+        for index in 0..1000 {
+            rows.row().bind(format!("{index:03}")).bind(Some(index).filter(|index| index % 3 > 0));
+        }
+        drop(rows);
+        drop(batch.each("DELETE FROM pairs WHERE name = $1"));
+        let mut rows = batch.each("UPDATE pairs SET value = CASE WHEN $2 = 1 THEN NULL ELSE value END WHERE name = $1");
+        for index in 0..100 {
+            rows.row().bind(format!("{index:03}")).bind(index % 2 == 0);
+        }
+        drop(rows);
+        let mut rows = batch.each("DELETE FROM pairs WHERE name = $1 AND value = $2");
+        for index in 0..10 {
+            rows.row().bind(format!("{index:03}")).bind(if index == 9 { 0 } else { index });
+        }
+        drop(rows);
+        let mut rows = batch.each(
+            "INSERT INTO pairs (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        );
+        rows.row().bind("500").bind(-5);
+        rows.row().bind("new").bind(None::<i64>);
+    };
+    database.apply(A, Rows::All, PowerFailure, fill).await.expect("the database answers");
+    let value = |index: i64| match index {
+        500 => Some(-5),
+        0..100 if index % 2 == 0 => None,
+        _ => Some(index).filter(|index| index % 3 > 0),
+    };
+    // Values of 1, 5 and 7 are odd, and no multiples of 3.
+    let kept = (0..1000).filter(|index| ![1, 5, 7].contains(index));
+    let mut expected: Vec<_> = kept.map(|index| (format!("{index:03}"), value(index))).collect();
+    expected.push(("new".to_owned(), None));
+    assert_eq!(pairs(&database).await, expected);
+}
+
+/// A connection works on after a query that finds any number of rows.
+pub(crate) async fn the_first_of_any_number_of_rows_is_found(home: &Home) {
+    let database = home.open().await;
+    let fill = |batch: &mut Batch| (0..3).for_each(|index| insert(batch, &format!("{index}"), Some(index)));
+    database.apply(A, Rows::All, Crash, fill).await.expect("the database answers");
+    let mut reader = database.read(A).await.expect("a reader");
+    for (below, expected) in [(0, None), (1, Some(0)), (3, Some(0)), (0, None)] {
+        let query = reader.query("SELECT value FROM pairs WHERE value < $1 ORDER BY value").bind(below);
+        let row = query.optional().await.expect("an answer");
+        assert_eq!(row.map(|row| row.int("value").expect("an integer")), expected);
+    }
+}
+
+/// Text of callers may hold any character.
+pub(crate) async fn text_with_any_character_is_stored(home: &Home) {
+    let database = home.open().await;
+    let text = "zero \0, quote ' and \u{1f512}";
+    let fill = |batch: &mut Batch| insert(batch, text, Some(1));
+    database.apply(A, Rows::All, PowerFailure, fill).await.expect("the database answers");
+    let stored = pairs(&database).await.remove(0).0;
+    // PostgreSQL stores no NUL.
+    assert_eq!(stored.replace('\u{fffd}', "\0"), text);
+}
+
+pub(crate) async fn a_value_of_another_type_or_size_is_an_error(home: &Home) {
+    let database = home.open().await;
+    let mut reader = database.read(A).await.expect("a reader");
+    let row = reader.query(home.values()).one().await.expect("a row");
+    assert_eq!((row.text("text"), row.int("large"), row.bytes("bytes")), (Ok("text"), Ok(70_000), Ok(&[1, 2][..])));
+    assert_eq!((row.array("bytes"), row.array_or_null::<2>("no_bytes")), (Ok([1, 2]), Ok(None)));
+    assert_eq!((row.text_or_null("no_text"), row.int_or_null("no_int")), (Ok(None), Ok(None)));
+    for error in [
+        row.int("text").expect_err("text"),
+        row.text("no_text").map(str::len).expect_err("none"),
+        row.int("no_int").expect_err("none"),
+        row.small::<u16>("large").expect_err("too large"),
+        row.unsigned("negative").expect_err("negative"),
+        row.array::<3>("bytes").expect_err("two bytes"),
+    ] {
+        assert!(matches!(error, Error::Damaged(_)), "{error:?}");
+    }
+    assert!(matches!(row.int("missing"), Err(Error::Failed(_))));
+    assert!(reader.query("SELECT 1 AS one WHERE 1 = 0").one().await.is_err());
 }

@@ -1,0 +1,259 @@
+//! Promises of PostgreSQL alone.
+
+use std::time::Duration;
+
+use cloakwork_storage::{
+    Asker, Batch, Database, Error, Migration, OpenError, Rows, Schema, Server, ServerError,
+    Survival::{Crash, PowerFailure},
+};
+use cloakwork_tests_postgres::{Postgres, shared};
+use tokio::time::timeout;
+
+use crate::{
+    home::{A, B, Home, SCHEMA, server},
+    suite::{insert, pairs},
+};
+
+/// Timeout for steps that need almost no time.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_url_that_cannot_be_used_is_refused_with_the_reason() {
+    let refused = |url: &str| Server::new(url, None, None).map(drop).expect_err("refused");
+    assert!(matches!(refused("postgres://user:secret@host/name"), ServerError::Password));
+    for url in ["", "host=localhost", "mysql://host/name", "postgres://host:port/name", "postgres://host/?nonsense=1"] {
+        let error = refused(url);
+        assert!(matches!(error, ServerError::Url(_)), "{url}: {error}");
+    }
+    let missing = Server::new("postgres://host/name", None, Some("/missing".into())).map(drop).expect_err("refused");
+    assert!(matches!(missing, ServerError::File { .. }), "{missing}");
+    let shown = format!("{:?}", Server::new("postgres://user@localhost/name", None, None).expect("a URL"));
+    assert!(!shown.contains("user"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_later_or_another_schema_is_refused() {
+    let Some(postgres) = shared() else { return };
+    let url = postgres.database();
+    let step = |version, postgres| Migration { version, name: "step", sqlite: "", postgres, compatible_from: 3 };
+    let steps = [step(1, None), step(2, Some("CREATE TABLE a (b BIGINT)")), step(3, Some("CREATE TABLE c (d BIGINT)"))];
+    let steps: &'static [Migration] = Box::leak(Box::new(steps));
+    let schema = Schema { ledger: "_steps", migrations: steps };
+    // Two servers that start at the same time take turns.
+    let (newer, older) = ([schema], [schema.at(2)]);
+    let (one, other) =
+        tokio::join!(Database::connect(server(&url), &newer, 1), Database::connect(server(&url), &older, 1));
+    one.expect("it opens").close().await;
+    if let Ok(other) = other {
+        other.close().await;
+    }
+    Database::connect(server(&url), &[schema], 1).await.expect("it opens again").close().await;
+    let error = Database::connect(server(&url), &[schema.at(2)], 1).await.expect_err("a later schema");
+    assert!(matches!(error, OpenError::Newer { got: 3, known: 2 }), "{error}");
+    let changed = [steps[0], step(2, Some("CREATE TABLE a (b TEXT)")), steps[2]];
+    let changed = Schema { migrations: Box::leak(Box::new(changed)), ..schema };
+    let error = Database::connect(server(&url), &[changed], 1).await.expect_err("another schema");
+    assert!(matches!(error, OpenError::Changed { version: 2 }), "{error}");
+    // A migration that fails leaves nothing.
+    let failing = [steps[0], steps[1], steps[2], step(4, Some("CREATE TABLE e (f BIGINT); SELECT nonsense"))];
+    let failing = Schema { migrations: Box::leak(Box::new(failing)), ..schema };
+    Database::connect(server(&url), &[failing], 1).await.expect_err("a failure");
+    Database::connect(server(&url), &[schema], 1).await.expect("it opens").close().await;
+}
+
+/// While an installation is upgraded, servers of two versions use one database.
+#[tokio::test]
+async fn a_later_schema_that_earlier_programs_can_use_opens() {
+    let Some(postgres) = shared() else { return };
+    let url = postgres.database();
+    let step = |version, postgres, compatible_from| Migration {
+        version,
+        name: "step",
+        sqlite: "",
+        postgres: Some(postgres),
+        compatible_from,
+    };
+    let steps = [
+        step(1, "CREATE TABLE a (b BIGINT)", 1),
+        step(2, "CREATE TABLE c (d BIGINT)", 1),
+        step(3, "ALTER TABLE a RENAME TO e", 3),
+        step(4, "CREATE TABLE g (h BIGINT)", 3),
+    ];
+    let schema = Schema { ledger: "_steps", migrations: Box::leak(Box::new(steps)) };
+    let open = async |version| match Database::connect(server(&url), &[schema.at(version)], 1).await {
+        Ok(database) => {
+            database.close().await;
+            Ok(())
+        }
+        Err(error) => Err(error),
+    };
+    open(2).await.expect("it opens");
+    open(1).await.expect("the second step changes nothing for it");
+    open(4).await.expect("it opens");
+    for version in [1, 2] {
+        let error = open(version).await.expect_err("the third step renames a table");
+        assert!(matches!(error, OpenError::Newer { got: 4, .. }), "{error}");
+    }
+    open(3).await.expect("the fourth step changes nothing for it");
+    // A role that may not create tables can open a database that has them all.
+    let name = url.rsplit('/').next().expect("a name");
+    postgres.sql(
+        name,
+        &format!("CREATE ROLE user_of_{name} LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO user_of_{name}"),
+    );
+    let as_user = url.replace("postgres@", &format!("user_of_{name}@"));
+    Database::connect(server(&as_user), &[schema], 1).await.expect("it opens").close().await;
+}
+
+/// A guard decides about each transaction once its locks are held.
+#[tokio::test]
+async fn a_guard_that_fails_fails_the_transaction() {
+    let Some(home) = Home::postgres() else { return };
+    let database = home.open().await;
+    let raise = "DO $$ BEGIN IF EXISTS (SELECT FROM pairs WHERE name = 'stop') THEN \
+                 RAISE EXCEPTION 'stopped' USING ERRCODE = 'CW001'; END IF; END $$";
+    let guarded = database.guarded(raise);
+    let fill = |name: &'static str| move |batch: &mut Batch| insert(batch, name, None);
+    guarded.apply(A, Rows::All, Crash, fill("a")).await.expect("it is not stopped");
+    // The guard sees what a transaction commits for which it waited.
+    let held = database.write(A, Rows::All).await.expect("a turn");
+    let waiting = tokio::spawn({
+        let guarded = guarded.clone();
+        async move { guarded.apply(A, Rows::Tenant("a"), Crash, fill("b")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut held = held;
+    held.query("INSERT INTO pairs (name) VALUES ('stop')").execute().await.expect("a row");
+    held.commit().await.expect("committed");
+    assert_eq!(waiting.await.expect("no panic"), Err(Error::Fenced));
+    for rows in [Rows::All, Rows::Tenant("a"), Rows::Apart] {
+        assert_eq!(guarded.apply(A, rows, PowerFailure, fill("c")).await, Err(Error::Fenced), "{rows:?}");
+        assert_eq!(guarded.write(A, rows).await.map(drop), Err(Error::Fenced), "{rows:?}");
+    }
+    let names: Vec<String> = pairs(&database).await.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["a", "stop"]);
+}
+
+/// Nothing delays these changes that holds the locks of all rows.
+#[tokio::test]
+async fn changes_of_rows_apart_wait_for_no_other_transaction() {
+    let Some(home) = Home::postgres() else { return };
+    let database = home.open().await;
+    let held = database.write(A, Rows::All).await.expect("a turn");
+    let apart = database.apply(A, Rows::Apart, Crash, |batch| insert(batch, "a", None));
+    timeout(STEP_TIMEOUT, apart).await.expect("in time").expect("committed");
+    held.commit().await.expect("committed");
+    assert_eq!(pairs(&database).await.len(), 1);
+}
+
+/// Transactions of two processes exclude each other as those of one process do.
+#[tokio::test]
+async fn transactions_exclude_those_of_other_processes_whose_rows_overlap() {
+    let Some(home) = Home::postgres() else { return };
+    let (one, other) = (home.open().await, home.open().await);
+    let held = one.write(A, Rows::Tenant("a")).await.expect("a turn");
+    // Another tenant's rows are free.
+    let free = timeout(STEP_TIMEOUT, other.write(B, Rows::Tenant("b"))).await.expect("in time").expect("a turn");
+    free.commit().await.expect("committed");
+    for rows in [Rows::Tenant("a"), Rows::All] {
+        let mut waiting = Box::pin(other.write(A, rows));
+        assert!(timeout(Duration::from_millis(200), waiting.as_mut()).await.is_err(), "{rows:?} are held");
+    }
+    held.commit().await.expect("committed");
+    let all = one.write(A, Rows::All).await.expect("a turn");
+    let mut waiting = Box::pin(other.apply(B, Rows::Tenant("b"), Crash, |batch| insert(batch, "b", None)));
+    assert!(timeout(Duration::from_millis(200), waiting.as_mut()).await.is_err(), "all rows are held");
+    all.commit().await.expect("committed");
+    timeout(STEP_TIMEOUT, waiting).await.expect("in time").expect("committed");
+    assert_eq!(pairs(&one).await, [("b".to_owned(), None)]);
+}
+
+/// One holds the lock for longer than another may wait.
+#[tokio::test]
+async fn a_wait_for_other_transactions_ends() {
+    let Some(home) = Home::postgres() else { return };
+    let (one, other) = (home.open().await, home.open().await);
+    let held = one.write(A, Rows::All).await.expect("a turn");
+    let refused = timeout(STEP_TIMEOUT, other.write(A, Rows::All)).await.expect("the wait ends");
+    assert_eq!(refused.map(drop), Err(Error::Busy));
+    held.commit().await.expect("committed");
+    other.write(A, Rows::All).await.expect("a turn").commit().await.expect("committed");
+}
+
+/// Commits of the second kind may be lost by the server, and those of the first kind must not.
+#[tokio::test]
+async fn a_server_that_waits_for_no_disk_waits_for_commits_that_survive_a_power_failure() {
+    let Some(postgres) = Postgres::start(&["synchronous_commit=off"]) else { return };
+    let home = Home::Postgres(postgres.database());
+    let database = home.open().await;
+    let level = "INSERT INTO pairs (name, value) SELECT $1, CASE current_setting('synchronous_commit') \
+                 WHEN 'on' THEN 2 WHEN 'off' THEN 1 END";
+    for (name, survival) in [("crash", Crash), ("power", PowerFailure)] {
+        let fill = |batch: &mut Batch| _ = batch.push(level).bind(name);
+        database.apply(A, Rows::All, survival, fill).await.expect("the database answers");
+    }
+    assert_eq!(pairs(&database).await, [("crash".to_owned(), Some(1)), ("power".to_owned(), Some(2))]);
+}
+
+/// The connections break in the middle of transactions and queries.
+#[tokio::test]
+async fn lost_connections_are_replaced() {
+    let Some(postgres) = shared() else { return };
+    let url = postgres.database();
+    let name = url.rsplit('/').next().expect("a name").to_owned();
+    let database = Home::Postgres(url).open().await;
+    let kill = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
+    for round in 0..5 {
+        let mut write = database.write(A, Rows::Tenant("a")).await.expect("a turn");
+        write.query("INSERT INTO pairs (name) VALUES ('lost')").execute().await.expect("a row");
+        let mut reader = database.read(A).await.expect("a reader");
+        postgres.sql("postgres", &kill);
+        write.commit().await.expect_err("the connection is gone");
+        reader.query("SELECT 1 AS one").all().await.expect_err("the connection is gone");
+        drop(reader);
+        // A connection that nobody used meanwhile is found lost by its next use.
+        while try_all(&database, round).await.is_err() {}
+    }
+    let names: Vec<String> = pairs(&database).await.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, (0..5).map(|round| format!("kept {round}")).collect::<Vec<_>>());
+}
+
+/// Uses a connection of each kind.
+async fn try_all(database: &Database, round: u32) -> Result<(), Error> {
+    database.read(Asker::Server).await?.query("SELECT name FROM pairs").all().await?;
+    database.write(A, Rows::Tenant("a")).await?.commit().await?;
+    database.settle().await?;
+    let fill = |batch: &mut Batch| insert(batch, &format!("kept {round}"), None);
+    database.apply(A, Rows::All, PowerFailure, fill).await
+}
+
+/// The version counts a write from before its first change until after its last one.
+#[tokio::test]
+async fn a_version_is_unknown_while_any_of_several_writes_runs() {
+    let Some(home) = Home::postgres() else { return };
+    let database = home.open().await;
+    let before = database.version().expect("no write");
+    let one = database.write(A, Rows::Tenant("a")).await.expect("a turn");
+    let other = database.write(B, Rows::Tenant("b")).await.expect("a turn");
+    one.commit().await.expect("committed");
+    assert_eq!(database.version(), None);
+    other.commit().await.expect("committed");
+    assert_eq!(database.version(), Some(before + 2));
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_an_error_and_not_a_wait() {
+    // Nothing listens on the port of a closed listener.
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let url = format!("postgres://postgres@127.0.0.1:{port}/name");
+    let refused = timeout(STEP_TIMEOUT, Database::connect(server(&url), &[SCHEMA], 1)).await.expect("in time");
+    assert!(matches!(refused, Err(OpenError::Database(Error::Failed(_)))));
+    // This server accepts connections and never answers.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("postgres://postgres@{}/name", silent.local_addr().expect("an address"));
+    let begun = std::time::Instant::now();
+    let refused = timeout(STEP_TIMEOUT, Database::connect(server(&url), &[SCHEMA], 1)).await.expect("in time");
+    assert!(matches!(refused, Err(OpenError::Database(Error::Failed(_)))));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,5 @@
+-- See migrations/sqlite.
+CREATE TABLE store_marker (
+    number    BYTEA NOT NULL PRIMARY KEY,
+    is_placed INTEGER NOT NULL
+);

@@ -1,0 +1,91 @@
+//! The comparison of a database with its store of blobs, after one of them was restored from a
+//! backup.
+
+use std::collections::HashSet;
+
+use cloakwork_storage::{Asker, Database, Rows};
+
+use crate::{
+    Digest, Error, StoreOptions, TenantId,
+    catalogue::blobs,
+    store::{Store, object_name, parse_object_name},
+    verify::is_key,
+};
+
+/// The differences between a database and its store of blobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Number of blobs that the database knows.
+    pub blobs: u64,
+    /// Blobs that the database takes for present, and whose bytes are gone.
+    pub lost: Vec<Lost>,
+    /// Number of objects in the store.
+    pub objects: u64,
+    /// Number of objects that the database does not know. The next start of a server removes them.
+    pub unknown: u64,
+}
+
+/// A blob without bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The blob.
+    pub digest: Digest,
+    /// Whether the blob is a part of a key.
+    pub is_key: bool,
+}
+
+/// Compares a database with a store. Changes nothing, and a server may run meanwhile.
+pub async fn compare(options: &StoreOptions, database: &Database) -> Result<Compared, Error> {
+    let store = Store::open(options).await?;
+    let mut names: HashSet<String> = store.names(i64::MAX).await?.into_iter().collect();
+    let mut compared = Compared { objects: names.len() as u64, ..Compared::default() };
+    let mut after = (String::new(), Vec::new());
+    loop {
+        let mut reader = database.read(Asker::Upkeep).await?;
+        let page = blobs::page(&mut reader, (&after.0, &after.1), PAGE_ROWS).await?;
+        drop(reader);
+        let Some((tenant, row)) = page.last() else { break };
+        after = (tenant.to_string(), row.digest.blake3.to_vec());
+        for (tenant, row) in page {
+            compared.blobs += 1;
+            let name = object_name(&tenant, &row.digest);
+            let is_there = names.remove(&name) || row.damaged;
+            // The bytes may have come after the list of names.
+            if !is_there && !store.has(&name).await? {
+                compared.lost.push(Lost { tenant, digest: row.digest, is_key: is_key(row.content.kind) });
+            }
+        }
+    }
+    for name in names {
+        compared.unknown += u64::from(!is_known(database, &name).await?);
+    }
+    Ok(compared)
+}
+
+/// Whether an object has a row, which may have come after its page was read.
+async fn is_known(database: &Database, name: &str) -> Result<bool, Error> {
+    match parse_object_name(name) {
+        Some((tenant, blake3)) => blobs::exists(&mut *database.read(Asker::Upkeep).await?, &tenant, &blake3).await,
+        None => Ok(false),
+    }
+}
+
+/// Marks blobs as damaged. They count as missing until they are uploaded again.
+pub async fn condemn(database: &Database, lost: &[Lost]) -> Result<(), Error> {
+    for some in lost.chunks(CONDEMNED_PER_TRANSACTION) {
+        let mut tx = database.write(Asker::Upkeep, Rows::All).await?;
+        for Lost { tenant, digest, .. } in some {
+            blobs::condemn(&mut tx, tenant, digest).await?;
+        }
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
+/// Number of rows that are read at once.
+const PAGE_ROWS: u32 = 1024;
+
+/// Number of rows that one transaction changes. Longer transactions would delay other writers.
+const CONDEMNED_PER_TRANSACTION: usize = 64;

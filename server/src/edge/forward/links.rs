@@ -1,0 +1,128 @@
+//! Connections to the owner of the database.
+
+use std::{
+    error::Error,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use http::{Request, Response};
+use tonic::{
+    body::Body,
+    transport::{Channel, ClientTlsConfig, Endpoint},
+};
+use tower::{Service as _, ServiceExt as _};
+
+use crate::{
+    auth::policy::{Load, Rule},
+    limits::Limits,
+};
+
+/// Longest time to open a connection. Servers of one database are close to each other.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Silence of a connection after which it is probed, while a call waits on it.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time for the answer to a probe. A busy machine answers late.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum number of connections of one kind.
+const LINKS_MAX: u64 = 64;
+
+/// Bytes of an answer that may wait for a slow reader.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+
+/// Bytes of all answers that may wait. This is the largest window, so that callers who read slowly
+/// do not stop the answers of others.
+const CONNECTION_WINDOW_BYTES: u32 = (1 << 31) - 1;
+
+/// Connections to one server at a time, opened when they are needed.
+pub(super) struct Links {
+    tls: Option<ClientTlsConfig>,
+    /// Numbers of connections for calls that wait for jobs, and for other calls. A connection has a
+    /// limited number of calls, and calls that wait must not take the places of others.
+    counts: [usize; 2],
+    open: Mutex<Option<Arc<Open>>>,
+}
+
+/// The connections to a server.
+struct Open {
+    url: Arc<str>,
+    kinds: [Kind; 2],
+}
+
+/// Connections for one kind of calls, which take turns.
+struct Kind {
+    channels: Vec<Channel>,
+    next: AtomicUsize,
+}
+
+impl Links {
+    pub(super) fn new(tls: Option<ClientTlsConfig>, limits: &Limits) -> Self {
+        let count = |calls: u64| calls.div_ceil(limits.connection_streams.max(1)).clamp(1, LINKS_MAX) as usize;
+        Self { tls, counts: [limits.watchers, limits.requests].map(count), open: Mutex::default() }
+    }
+
+    /// Sends a call, and waits for the head of its answer. The error describes the cause.
+    pub(super) async fn send(
+        &self,
+        url: &Arc<str>,
+        rule: &Rule,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, String> {
+        let mut channel = self.channel(url, rule).map_err(|error| causes(&error))?;
+        let ready = channel.ready().await.map_err(|error| causes(&error))?;
+        ready.call(request).await.map_err(|error| causes(&error))
+    }
+
+    fn channel(&self, url: &Arc<str>, rule: &Rule) -> Result<Channel, tonic::transport::Error> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let links = match &*open {
+            Some(links) if links.url == *url => links.clone(),
+            _ => open.insert(Arc::new(self.connect(url)?)).clone(),
+        };
+        drop(open);
+        let Kind { channels, next } = &links.kinds[usize::from(rule.load != Load::Wait)];
+        Ok(channels[next.fetch_add(1, Relaxed) % channels.len()].clone())
+    }
+
+    fn connect(&self, url: &Arc<str>) -> Result<Open, tonic::transport::Error> {
+        let mut endpoint = Endpoint::from_shared(url.to_string())?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .http2_keep_alive_interval(PROBE_INTERVAL)
+            .keep_alive_timeout(PROBE_TIMEOUT);
+        if let Some(tls) = self.tls.as_ref().filter(|_| url.starts_with("https:")) {
+            endpoint = endpoint.tls_config(tls.clone())?;
+        }
+        let kinds = self.counts.map(|count| Kind {
+            channels: (0..count).map(|_| endpoint.connect_lazy()).collect(),
+            next: AtomicUsize::default(),
+        });
+        Ok(Open { url: url.clone(), kinds })
+    }
+}
+
+impl fmt::Debug for Links {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Links").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+/// The error with its causes.
+fn causes(error: &tonic::transport::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,317 @@
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+use axum::{Router, routing::post};
+use http::HeaderMap;
+use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
+
+use super::*;
+use crate::{
+    auth::{Scope, Scopes, TokenStore},
+    edge::tests::{Fixture, end},
+    tenant::Tenant,
+};
+
+const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
+const RUN: &str = "/cloakwork.v1.JobService/RunJob";
+const WRITE: &str = "/cloakwork.v1.BlobService/Write";
+const ATTACH: &str = "/cloakwork.v1.WorkerService/Attach";
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+
+/// Time for steps that should take no noticeable time.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Two servers on one database. Calls arrive at the first, which does not own the database.
+struct Servers {
+    front: Fixture,
+    home: watch::Sender<Home>,
+    token: String,
+    directory: Arc<tempfile::TempDir>,
+    /// Cancelled when the first server stops.
+    draining: CancellationToken,
+}
+
+/// A server with an open port.
+struct Served {
+    fixture: Fixture,
+    url: Arc<str>,
+    port: JoinHandle<()>,
+}
+
+impl Servers {
+    async fn new() -> Self {
+        Self::waiting(STEP_TIMEOUT).await
+    }
+
+    /// Calls wait this long for an owner.
+    async fn waiting(owner_wait: Duration) -> Self {
+        let directory = Arc::new(tempfile::tempdir().unwrap());
+        let (home, place) = watch::channel(Home::Nowhere);
+        let standard = Router::new().route(HEALTH, post(async || ok())).into();
+        let draining = CancellationToken::new();
+        let forward = |limits: &Limits, telemetry| Forward {
+            owner_wait,
+            ..Forward::new(standard, place, None, limits, telemetry, draining.clone())
+        };
+        let front = Fixture::at(directory.clone(), Limits::default(), forward).await;
+        let token = token(&front.tokens).await;
+        Self { front, home, token, directory, draining }
+    }
+
+    /// Starts a server that owns the database and never answers. The notice comes with each call.
+    async fn silent_owner(&self) -> (Served, Arc<Notify>) {
+        let come = Arc::new(Notify::new());
+        let noted = come.clone();
+        let wait = post(async move || {
+            noted.notify_one();
+            std::future::pending::<()>().await
+        });
+        let router = Router::new().route(SUBMIT, wait.clone()).route(WRITE, wait.clone()).route(RUN, wait);
+        let owner = self.serve(router).await;
+        self.owned_by(&owner);
+        (owner, come)
+    }
+
+    /// Starts another server, which handles calls itself.
+    async fn serve(&self, router: Router) -> Served {
+        let forward = |limits: &Limits, telemetry| Forward::here(router.into(), limits, telemetry);
+        let fixture = Fixture::at(self.directory.clone(), Limits::default(), forward).await;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).into();
+        let port = tokio::spawn(fixture.edge.clone().serve(listener, None));
+        Served { fixture, url, port }
+    }
+
+    fn owned_by(&self, server: &Served) {
+        self.home.send_replace(Home::At(server.url.clone()));
+    }
+
+    fn call(&self, path: &str) -> JoinHandle<(Code, String)> {
+        self.call_with(path, &[])
+    }
+
+    /// Calls the first server with a message of three bytes.
+    fn call_with(&self, path: &str, headers: &[(&str, &str)]) -> JoinHandle<(Code, String)> {
+        let mut request = Request::post(path).header("authorization", format!("Bearer {}", self.token));
+        request = request.header("content-type", "application/grpc");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = Body::new(Whole(Bytes::from_static(&[0, 0, 0, 0, 3, 7, 8, 9])));
+        let caller = Peer::Network { address: [192, 0, 2, 9].into(), certified: false, direct: true };
+        let call = self.front.edge.clone().handle(caller, request.body(body).unwrap());
+        tokio::spawn(async { end(call.await).await })
+    }
+}
+
+async fn token(tokens: &TokenStore) -> String {
+    let tenant = Tenant::new("acme").unwrap();
+    tokens.create_tenant(&tenant).await.unwrap();
+    let scopes = Scopes::from_iter([Scope::Jobs, Scope::Worker]);
+    tokens.create_token(&tenant, scopes, "", None).await.unwrap().reveal().to_owned()
+}
+
+fn ok() -> Response<axum::body::Body> {
+    Status::ok("").into_http()
+}
+
+/// A service that answers each call with this status, and counts the calls.
+fn counting(status: fn() -> Status) -> (Router, Arc<AtomicU64>) {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    let answer = post(async move |body: Bytes| {
+        assert_eq!(body[..], [0, 0, 0, 0, 3, 7, 8, 9], "each repetition has the whole message");
+        counted.fetch_add(1, SeqCst);
+        status().into_http::<axum::body::Body>()
+    });
+    (Router::new().route(SUBMIT, answer.clone()).route(WRITE, answer), calls)
+}
+
+async fn reached(come: &Notify) {
+    tokio::time::timeout(STEP_TIMEOUT, come.notified()).await.expect("the call arrives");
+}
+
+async fn ended<T>(task: JoinHandle<T>) -> T {
+    tokio::time::timeout(STEP_TIMEOUT, task).await.expect("in time").unwrap()
+}
+
+fn success() -> (Code, String) {
+    (Code::Ok, String::new())
+}
+
+fn not_owner() -> (Code, String) {
+    (Code::Unavailable, "NOT_OWNER".to_owned())
+}
+
+#[tokio::test]
+async fn a_call_waits_for_an_owner_and_goes_on_to_it_with_token_address_and_remaining_time() {
+    let servers = Servers::new().await;
+    let seen = post(async |headers: HeaderMap| {
+        let millis: u64 = headers["grpc-timeout"].to_str().unwrap().trim_end_matches('m').parse().unwrap();
+        assert!((1..60_000).contains(&millis), "{millis}");
+        assert!(!headers.contains_key("x-other"));
+        ok()
+    });
+    let owner = servers.serve(Router::new().route(SUBMIT, seen)).await;
+    let call = servers.call_with(SUBMIT, &[("grpc-timeout", "60S"), ("x-other", "1")]);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!call.is_finished());
+    servers.owned_by(&owner);
+    assert_eq!(ended(call).await, success());
+    assert!(servers.front.counted("cloakwork_forwarded_total{outcome=\"answered\"} 1"));
+    let code = "code=\"OK\"";
+    assert!(owner.fixture.counted(&format!("cloakwork_grpc_calls_total{{{code},method=\"{SUBMIT}\"}} 1")));
+}
+
+/// The first server lets its own machine in without a token. The owner sees such a call come from
+/// its own machine too, but cannot know whether other servers let in the same callers.
+#[tokio::test]
+async fn the_owner_refuses_a_call_without_a_token_that_another_server_let_in() {
+    let servers = Servers::new().await;
+    let (router, calls) = counting(|| Status::ok(""));
+    let owner = servers.serve(router.clone()).await;
+    servers.owned_by(&owner);
+    let call = || {
+        let body = Body::new(Whole(Bytes::from_static(&[0, 0, 0, 0, 3, 7, 8, 9])));
+        let request = Request::post(SUBMIT).header("content-type", "application/grpc").body(body).unwrap();
+        let here = Peer::Network { address: Ipv4Addr::LOCALHOST.into(), certified: false, direct: true };
+        let call = servers.front.edge.clone().handle(here, request);
+        tokio::spawn(async { end(call.await).await })
+    };
+    assert_eq!(ended(call()).await, (Code::Unauthenticated, "UNAUTHENTICATED".to_owned()));
+    assert_eq!(calls.load(SeqCst), 0);
+    // The call comes as far as the owner: the first server alone handles it.
+    servers.home.send_replace(Home::Here(Routes::from(router)));
+    assert_eq!(ended(call()).await, success());
+}
+
+/// Otherwise the server would wait for the end of a job at another server, until its own grace
+/// period is over.
+#[tokio::test]
+async fn a_server_that_stops_ends_the_calls_that_wait_elsewhere() {
+    let servers = Servers::new().await;
+    let draining = (Code::Unavailable, "DRAINING".to_owned());
+    let without_owner = [SUBMIT, WRITE].map(|path| servers.call(path));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    servers.draining.cancel();
+    for call in without_owner {
+        assert_eq!(ended(call).await, draining);
+    }
+    let servers = Servers::new().await;
+    let (_owner, come) = servers.silent_owner().await;
+    let waiting = servers.call(RUN);
+    reached(&come).await;
+    let short = servers.call(SUBMIT);
+    reached(&come).await;
+    servers.draining.cancel();
+    assert_eq!(ended(waiting).await, draining);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!short.is_finished(), "the owner answers it soon");
+}
+
+#[tokio::test]
+async fn errors_of_the_owner_reach_the_caller() {
+    let servers = Servers::new().await;
+    let (router, calls) = counting(|| crate::error::DATABASE_UNAVAILABLE.error("away").into());
+    let owner = servers.serve(router).await;
+    servers.owned_by(&owner);
+    assert_eq!(ended(servers.call(SUBMIT)).await, (Code::Unavailable, "DATABASE_UNAVAILABLE".to_owned()));
+    assert_eq!(calls.load(SeqCst), 1, "the caller decides whether to try again");
+}
+
+#[tokio::test]
+async fn a_call_is_repeated_at_the_next_owner_when_the_first_one_dies() {
+    let servers = Servers::new().await;
+    let (first, come) = servers.silent_owner().await;
+    let call = servers.call(SUBMIT);
+    reached(&come).await;
+    first.port.abort();
+    let _ = first.port.await;
+    let (router, calls) = counting(|| Status::ok(""));
+    let second = servers.serve(router).await;
+    assert!(!call.is_finished());
+    servers.owned_by(&second);
+    assert_eq!(ended(call).await, success());
+    assert_eq!(calls.load(SeqCst), 1);
+    assert!(!servers.front.counted("cloakwork_forward_repeats_total 0"));
+}
+
+#[tokio::test]
+async fn a_call_leaves_an_owner_that_was_replaced_and_never_answers() {
+    let servers = Servers::new().await;
+    let (first, come) = servers.silent_owner().await;
+    let call = servers.call(SUBMIT);
+    reached(&come).await;
+    let (router, calls) = counting(|| Status::ok(""));
+    servers.home.send_replace(Home::Here(Routes::from(router)));
+    assert_eq!(ended(call).await, success());
+    assert_eq!(calls.load(SeqCst), 1, "it is handled here");
+}
+
+#[tokio::test]
+async fn a_call_that_a_stopping_owner_refuses_goes_to_the_next_owner() {
+    let servers = Servers::new().await;
+    let (router, refused) = counting(|| DRAINING.error("the server is about to stop").into());
+    let first = servers.serve(router).await;
+    servers.owned_by(&first);
+    let call = servers.call(SUBMIT);
+    while refused.load(SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (router, _) = counting(|| Status::ok(""));
+    let second = servers.serve(router).await;
+    servers.owned_by(&second);
+    assert_eq!(ended(call).await, success());
+}
+
+#[tokio::test]
+async fn a_call_fails_if_no_server_takes_the_database_over() {
+    let owner_wait = Duration::from_millis(300);
+    let servers = Servers::waiting(owner_wait).await;
+    let begun = Instant::now();
+    for path in [SUBMIT, WRITE] {
+        assert_eq!(ended(servers.call(path)).await, not_owner(), "{path}");
+    }
+    assert!(begun.elapsed() >= 2 * owner_wait);
+    // An address at which no server listens, as after a crash.
+    servers.home.send_replace(Home::At("http://127.0.0.1:1".into()));
+    assert_eq!(ended(servers.call(SUBMIT)).await, not_owner());
+    assert!(servers.front.counted("cloakwork_forwarded_total{outcome=\"failed\"} 3"));
+}
+
+/// The server keeps no bytes of a stream of messages.
+#[tokio::test]
+async fn a_stream_of_messages_is_passed_on_once() {
+    let servers = Servers::new().await;
+    let (router, calls) = counting(|| Status::ok(""));
+    let owner = servers.serve(router).await;
+    servers.owned_by(&owner);
+    assert_eq!(ended(servers.call(WRITE)).await, success());
+    assert_eq!(calls.load(SeqCst), 1);
+    let (dying, come) = servers.silent_owner().await;
+    let call = servers.call(WRITE);
+    reached(&come).await;
+    dying.port.abort();
+    assert_eq!(ended(call).await, not_owner());
+}
+
+#[tokio::test]
+async fn workers_are_sent_to_the_owner_and_calls_take_one_hop() {
+    let servers = Servers::new().await;
+    let (router, calls) = counting(|| Status::ok(""));
+    let owner = servers.serve(router).await;
+    assert_eq!(ended(servers.call(ATTACH)).await, not_owner());
+    servers.owned_by(&owner);
+    let request = Request::post(ATTACH).header("authorization", format!("Bearer {}", servers.token));
+    let peer = Peer::Network { address: SocketAddr::from(([192, 0, 2, 9], 1)).ip(), certified: false, direct: true };
+    let answer = servers.front.edge.clone().handle(peer, request.body(Body::empty()).unwrap()).await;
+    let info = Status::from_header_map(answer.headers()).unwrap().get_details_error_info().unwrap();
+    assert_eq!((info.reason.as_str(), info.metadata["owner"].as_str()), ("NOT_OWNER", &*owner.url));
+    // As if two servers took each other for the owner.
+    assert_eq!(ended(servers.call_with(SUBMIT, &[(FORWARDED_BY_SERVER, "1")])).await, not_owner());
+    assert_eq!(calls.load(SeqCst), 0);
+    // Each server answers for itself whether it is healthy.
+    assert_eq!(ended(servers.call(HEALTH)).await, success());
+}

@@ -1,0 +1,57 @@
+//! Keeping the database: the beats of its owner, and its end.
+
+use std::time::Duration;
+
+use cloakwork_storage::{Asker, Batch, Database, Error, Rows, Survival};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::Ownership;
+
+/// Time between two beats.
+const BEAT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pause after a beat that did not reach the database.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
+/// Beats until another server has taken over. `database` is a handle without the check of the
+/// owner, because the beat has its own.
+pub async fn keep(ownership: Ownership, database: Database) {
+    let Some(owned) = &ownership.0 else { return };
+    let mut next = Instant::now() + BEAT_INTERVAL;
+    let mut is_away = false;
+    loop {
+        sleep_until(next).await;
+        next = Instant::now() + BEAT_INTERVAL;
+        let sent_micros = owned.uptime.micros();
+        let beat = |batch: &mut Batch| _ = batch.push("SELECT cloakwork_beat($1)").bind(owned.replica.0);
+        match database.apply(Asker::Server, Rows::Apart, Survival::Crash, beat).await {
+            Ok(()) => {
+                owned.beat_at(sent_micros);
+                if std::mem::take(&mut is_away) {
+                    tracing::info!("this server reaches the database again, and still owns it");
+                }
+            }
+            Err(Error::Fenced) => return owned.lost.cancel(),
+            Err(error) => {
+                if !std::mem::replace(&mut is_away, true) {
+                    tracing::warn!(%error, "the owner of the database cannot reach it");
+                }
+                sleep(RETRY_PAUSE).await;
+                next = Instant::now();
+            }
+        }
+    }
+}
+
+/// Leaves the database to the next server. If this fails, the next server waits until it finds this
+/// one silent.
+pub async fn release(ownership: &Ownership, database: &Database) {
+    let Some(owned) = &ownership.0 else { return };
+    let leave = |batch: &mut Batch| {
+        batch.push("UPDATE shards SET owner = NULL WHERE owner = $1").bind(owned.replica.0);
+        batch.push("DELETE FROM replicas WHERE id = $1").bind(owned.replica.0);
+    };
+    if let Err(error) = database.apply(Asker::Server, Rows::All, Survival::PowerFailure, leave).await {
+        tracing::warn!(%error, "the next server takes over later, because this one could not leave the database");
+    }
+}

@@ -1,0 +1,298 @@
+//! The part of a server that works before the server owns its database, and until the end.
+
+use std::{fs::File, net::SocketAddr, sync::Arc, time::Duration};
+
+use cloakwork_clock::Clock;
+use cloakwork_proto::is_loopback;
+use cloakwork_storage::Database;
+use cloakwork_worker::warn_if_exposed;
+use rustls::ServerConfig;
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+use super::RunError;
+use crate::{
+    address::Addresses,
+    admin::{self, Readiness},
+    auth::{Authenticator, Rules, TokenStore},
+    backend, blobs,
+    config::Config,
+    connection::Callers,
+    data,
+    edge::{Edge, Forward, Home},
+    installation::Installation,
+    metrics::Telemetry,
+    owner::{self, Candidate, Ownership, Replica},
+    tasks::{Ended, Tasks},
+    tls::{self, Port, Tls},
+};
+
+/// The database, the ports, and what they need.
+#[derive(Debug)]
+pub(super) struct Front {
+    // The lock of the data directory. The operating system releases the lock when the process ends
+    // for any reason.
+    _lock: File,
+    replica: Replica,
+    pub(super) config: Config,
+    pub(super) clock: Clock,
+    pub(super) telemetry: Arc<Telemetry>,
+    pub(super) installation: Arc<Installation>,
+    /// The handle without the check of the owner. Servers that do not own the database read tokens
+    /// through it, and write only the times of their last use.
+    pub(super) database: Database,
+    pub(super) readiness: Readiness,
+    health: HealthReporter,
+    /// Health and reflection.
+    pub(super) standard: Routes,
+    home: watch::Sender<Home>,
+    pub(super) edge: Arc<Edge>,
+    address: Option<SocketAddr>,
+    pub(super) admin_address: SocketAddr,
+    api_tls: Option<Arc<ServerConfig>>,
+    // Ends the API. The admin port keeps reporting until the end of the shutdown.
+    stop: CancellationToken,
+    stop_admin: CancellationToken,
+    api: Tasks,
+    others: Tasks,
+}
+
+pub(super) const API_PORT: &str = "the API port";
+const BEATS: &str = "the sign of life of the owner";
+pub(super) const ADMIN_PORT: &str = "the admin port";
+pub(super) const CERTIFICATES: &str = "the watch on certificates";
+
+impl Front {
+    /// Opens the database and the admin port.
+    pub(super) async fn open(config: Config, clock: Clock) -> Result<Self, RunError> {
+        let tls = Tls::load(&config.listen)?;
+        for (setting, file) in
+            [("listen.tls_key", &config.listen.tls_key), ("database.password_file", &config.database.password_file)]
+        {
+            file.iter().for_each(|file| warn_if_exposed(setting, file));
+        }
+        let [api_tls, admin_tls] = [Port::Api, Port::Admin].map(|port| match &tls {
+            Some(tls) => tls.server_config(port),
+            None => Ok(None),
+        });
+        let (api_tls, admin_tls) = (api_tls?, admin_tls?);
+        let owner_tls = config.replica.ca_file.as_deref().map(tls::client_config).transpose()?;
+        let lock = data::lock(&config.storage.directory).await?;
+        let replica = Replica::new().map_err(|error| internal("a random number")(error.into()))?;
+        let database = data::open(&config, replica).await?;
+        let telemetry = Arc::new(Telemetry::new().map_err(internal("the metrics"))?);
+        let (readiness, stop, stop_admin) = <(Readiness, CancellationToken, CancellationToken)>::default();
+        let mut others = Tasks::default();
+        let (listener, admin_address) = bind("listen.admin_address", config.listen.admin_address).await?;
+        if !is_loopback(&admin_address.ip().to_string()) {
+            tracing::warn!(%admin_address, "the admin port has no authentication: keep it on a private network");
+        }
+        others.spawn(ADMIN_PORT, {
+            let (readiness, telemetry, stop) = (readiness.clone(), telemetry.clone(), stop_admin.clone());
+            let limits = config.limits.clone();
+            async move { admin::serve(listener, admin_tls, &limits, readiness, telemetry, stop).await }
+        });
+        if let Some(tls) = tls {
+            others.spawn(CERTIFICATES, tls.watch());
+        }
+        let installation = Arc::new(Installation::open(&config, clock.clone(), telemetry.clone())?);
+        let (health, standard) = standard_routes().map_err(|error| internal("reflection")(error.into()))?;
+        for service in backend::SERVICES {
+            health.set_service_status(service, ServingStatus::Serving).await;
+        }
+        let (home, place) = watch::channel(Home::Nowhere);
+        let forward = Forward::new(standard.clone(), place, owner_tls, &config.limits, telemetry.clone(), stop.clone());
+        let addresses = Arc::new(Addresses::new(&config.limits));
+        let authenticator = authenticator(&config, clock.clone(), &database, addresses.clone());
+        let callers = Callers { proxies: Arc::new(config.listen.trusted_proxies.clone()), addresses: Some(addresses) };
+        let edge = Edge::new(authenticator, callers, telemetry.clone(), forward, &config.limits, stop.clone());
+        Ok(Self {
+            _lock: lock,
+            replica,
+            config,
+            clock,
+            telemetry,
+            installation,
+            database,
+            readiness,
+            health,
+            standard,
+            home,
+            edge,
+            address: None,
+            admin_address,
+            api_tls,
+            stop,
+            stop_admin,
+            api: Tasks::default(),
+            others,
+        })
+    }
+
+    /// Waits until this server owns the database, and begins to beat. Meanwhile, passes calls on to
+    /// the owner. A file has no other server.
+    pub(super) async fn own(&mut self) -> Result<(Ownership, Database), RunError> {
+        self.telemetry.metrics.owner.set(0, []);
+        self.telemetry.metrics.fenced.add(0, []);
+        let owned = match self.database.is_on_server() {
+            false => (Ownership::of_directory(), self.database.clone()),
+            true => self.take().await?,
+        };
+        self.telemetry.metrics.owner.set(1, []);
+        Ok(owned)
+    }
+
+    async fn take(&mut self) -> Result<(Ownership, Database), RunError> {
+        blobs::check(&self.config.storage, &self.database).await?;
+        let address = self.open_api().await?;
+        let url = match self.config.replica.url.as_str() {
+            "" => format!("{}://{address}", if self.config.tls() { "https" } else { "http" }),
+            url => url.to_owned(),
+        };
+        let Self { replica, installation, database, clock, home, readiness, api, others, .. } = self;
+        let (anchor, replica) = (installation.anchor(), *replica);
+        let candidate = Candidate { replica, url: &url, anchor, database };
+        let take = candidate.take(clock, |owner| {
+            // This server was the owner before it failed, and does not call itself. Calls wait
+            // until it is the owner again.
+            if owner == url {
+                return;
+            }
+            home.send_if_modified(|home| match home {
+                Home::At(known) if **known == *owner => false,
+                _ => {
+                    *home = Home::At(owner.into());
+                    true
+                }
+            });
+            readiness.ready();
+        });
+        let (ownership, guarded) = tokio::select! {
+            taken = take => taken?,
+            ended = api.ended() => return Err(ended.into()),
+            ended = others.ended() => return Err(ended.into()),
+        };
+        home.send_replace(Home::Nowhere);
+        others.spawn(BEATS, owner::keep(ownership.clone(), database.clone()));
+        Ok((ownership, guarded))
+    }
+
+    /// Handles calls in this server from now on.
+    pub(super) fn handle_calls(&self, routes: Routes) {
+        self.home.send_replace(Home::Here(routes.prepare()));
+    }
+
+    /// Opens the port for gRPC, unless it is open.
+    pub(super) async fn open_api(&mut self) -> Result<SocketAddr, RunError> {
+        if let Some(address) = self.address {
+            return Ok(address);
+        }
+        let (listener, address) = bind("listen.address", self.config.listen.address).await?;
+        if self.config.is_open_in_the_clear() {
+            tracing::warn!(
+                %address,
+                "without TLS, attackers on the network path can read and change all messages, including tokens: set \
+                 listen.tls_certificate and listen.tls_key, or keep the port on a private network"
+            );
+        }
+        self.api.spawn(API_PORT, self.edge.clone().serve(listener, self.api_tls.clone()));
+        self.address = Some(address);
+        Ok(address)
+    }
+
+    /// Waits until one of the tasks ends by itself.
+    pub(super) async fn ended(&mut self) -> Ended {
+        tokio::select! {
+            ended = self.api.ended() => ended,
+            ended = self.others.ended() => ended,
+        }
+    }
+
+    /// Ends a task as a panic in the task would.
+    #[cfg(test)]
+    pub(super) fn kill(&self, name: &str) {
+        if name == API_PORT { self.api.kill(name) } else { self.others.kill(name) }
+    }
+
+    /// Stops a server that waits for its database.
+    pub(super) async fn stop(mut self) {
+        let deadline = self.drain().await;
+        self.end_calls(deadline).await;
+        self.close().await;
+    }
+
+    /// Reports to probes that this server stops. Returns the end of the grace period.
+    pub(super) async fn drain(&self) -> Instant {
+        let grace = self.grace();
+        tracing::info!(grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX), "the server drains");
+        self.readiness.drain();
+        for service in [""].iter().chain(backend::SERVICES) {
+            self.health.set_service_status(service, ServingStatus::NotServing).await;
+        }
+        Instant::now() + grace
+    }
+
+    /// The time that calls and jobs have to end.
+    pub(super) fn grace(&self) -> Duration {
+        Duration::from_millis(self.config.limits.drain_ms)
+    }
+
+    /// Accepts no new connections, and waits for running calls.
+    pub(super) async fn end_calls(&mut self, deadline: Instant) {
+        self.stop.cancel();
+        if timeout_at(deadline, self.api.join()).await.is_err() {
+            tracing::warn!("some calls had not ended when the grace period was over");
+            self.api.shutdown().await;
+        }
+    }
+
+    /// Closes the admin port and the database.
+    pub(super) async fn close(mut self) {
+        self.stop_admin.cancel();
+        self.others.shutdown().await;
+        self.database.close().await;
+        tracing::info!("the server has stopped");
+    }
+}
+
+/// The error of a component that does not start.
+pub(super) fn internal(what: &'static str) -> impl Fn(Box<dyn std::error::Error + Send + Sync>) -> RunError {
+    move |error| RunError::Internal { what, cause: error.to_string() }
+}
+
+fn authenticator(config: &Config, clock: Clock, database: &Database, addresses: Arc<Addresses>) -> Authenticator {
+    let rules = Rules { anonymous: config.auth.anonymous, worker_mtls: config.auth.worker_mtls };
+    Authenticator::new(rules, TokenStore::new(database.clone(), clock), addresses, &config.limits)
+}
+
+/// Maximum size in bytes of a message that needs no token. The message contains only the name of a
+/// service or symbol.
+const PROBE_MESSAGE_BYTES_MAX: usize = 1 << 10;
+
+/// Health and reflection services, which every server has.
+fn standard_routes() -> Result<(HealthReporter, Routes), tonic_reflection::server::Error> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let health = health.max_decoding_message_size(PROBE_MESSAGE_BYTES_MAX);
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(cloakwork_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let v1 = reflection().build_v1()?.max_decoding_message_size(PROBE_MESSAGE_BYTES_MAX);
+    let v1alpha = reflection().build_v1alpha()?.max_decoding_message_size(PROBE_MESSAGE_BYTES_MAX);
+    let routes = Routes::new(health).add_service(v1).add_service(v1alpha);
+    Ok((reporter, routes))
+}
+
+pub(super) async fn bind(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {
+    let failed = |source| RunError::Port { setting, address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}

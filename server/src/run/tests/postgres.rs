@@ -1,0 +1,123 @@
+//! A server on PostgreSQL: what it refuses at its start.
+
+use cloakwork_storage::OpenError;
+use cloakwork_tests_postgres::{Postgres, give_to_servers, shared};
+
+use super::*;
+
+fn config(directory: &Path, url: &str) -> Config {
+    let mut config = Config::default();
+    config.listen.address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    config.listen.admin_address = config.listen.address;
+    config.storage.directory = directory.to_owned();
+    config.database.url = url.to_owned();
+    config.worker.embedded = false;
+    config
+}
+
+async fn refused(config: Config) -> String {
+    let started = timeout(STEP_TIMEOUT, Server::start(config, Clock::system())).await.expect("no wait");
+    started.expect_err("refused").to_string()
+}
+
+#[tokio::test]
+async fn a_server_starts_again_on_its_database() {
+    let Some(postgres) = shared() else { return };
+    let (directory, url) = (tempfile::tempdir().unwrap(), postgres.database());
+    let data = directory.path().join("data");
+    for epoch in 1..=2 {
+        let server = Server::start(config(&data, &url), Clock::system()).await.unwrap();
+        server.run(std::future::ready(())).await.unwrap();
+        let owner = postgres.sql(url.rsplit('/').next().unwrap(), "SELECT epoch, owner IS NULL FROM shards");
+        assert_eq!(owner, format!("{epoch}|t"), "it leaves the database when it stops");
+    }
+    assert!(!data.join(crate::database::FILE).exists());
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_used_is_refused_with_its_setting() {
+    let Some(postgres) = shared() else { return };
+    let (directory, url) = (tempfile::tempdir().unwrap(), postgres.database());
+    let name = url.rsplit('/').next().unwrap();
+    let data = directory.path().join("data");
+    let config = |url: &str| config(&data, url);
+
+    let missing = refused(config(&format!("{url}_missing"))).await;
+    assert!(missing.starts_with("database.url: database \"test_") && missing.contains("does not exist"), "{missing}");
+    let mut without_file = config(&url);
+    without_file.database.password_file = Some(data.join("missing"));
+    let unreadable = refused(without_file).await;
+    assert!(unreadable.contains("database.url") && unreadable.contains("missing: "), "{unreadable}");
+
+    // The embedded database of an operator who moves to PostgreSQL.
+    std::fs::create_dir_all(&data).unwrap();
+    let file = data.join(crate::database::FILE);
+    std::fs::write(&file, []).unwrap();
+    let two = refused(config(&url)).await;
+    assert!(two.starts_with("database.url is set, and ") && two.contains("server.db exists"), "{two}");
+    std::fs::remove_file(&file).unwrap();
+
+    // As on a standby of PostgreSQL.
+    postgres.sql("postgres", &format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
+    let standby = refused(config(&url)).await;
+    assert!(standby.contains("standby, or permits only reads"), "{standby}");
+    postgres.sql("postgres", &format!("ALTER DATABASE {name} RESET default_transaction_read_only"));
+
+    Server::start(config(&url), Clock::system()).await.unwrap().run(std::future::ready(())).await.unwrap();
+    let later =
+        format!("UPDATE {} SET version = 99, compatible_from = 99 WHERE version = 9", crate::database::SCHEMA.ledger);
+    postgres.sql(name, &later);
+    let newer = Server::start(config(&url), Clock::system()).await.expect_err("refused");
+    assert!(matches!(newer, RunError::Data(DataError::Server(OpenError::Newer { got: 99, .. }))), "{newer}");
+}
+
+#[tokio::test]
+async fn a_database_server_without_the_required_standby_is_refused() {
+    let settings = ["synchronous_standby_names=other", "synchronous_commit=local"];
+    let (Some(alone), Some(waiting)) = (shared(), Postgres::start(&settings)) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let refusal = async |url: &str| {
+        let mut config = config(&directory.path().join("data"), url);
+        config.database.require_sync_standby = true;
+        refused(config).await
+    };
+    let none = refusal(&alone.database()).await;
+    assert!(none.starts_with("database.require_sync_standby: ") && none.contains("names is empty"), "{none}");
+    let url = waiting.database();
+    let local = refusal(&url).await;
+    assert!(local.contains("synchronous_commit is not on"), "{local}");
+    waiting.sql("postgres", "CREATE ROLE patient LOGIN; ALTER ROLE patient SET synchronous_commit = 'on'");
+    let nobody = refusal(&url.replace("postgres@", "patient@")).await;
+    assert!(nobody.contains("no standby is connected"), "{nobody}");
+}
+
+#[tokio::test]
+async fn connections_are_encrypted_and_the_database_server_is_verified() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let directory = tempfile::tempdir().unwrap();
+    let certificates = directory.path().join("certificates");
+    dev_certs::write(&certificates, &[], &Clock::system()).unwrap();
+    // The servers of tests run as another user.
+    for path in [directory.path(), &certificates] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let [certificate, key, authority] = ["server.pem", "server.key", "ca.pem"].map(|name| certificates.join(name));
+    give_to_servers(&key);
+    let files = [("ssl_cert_file", &certificate), ("ssl_key_file", &key)];
+    let [certificate, key] = files.map(|(setting, file)| format!("{setting}={}", file.display()));
+    let Some(postgres) = Postgres::start(&["ssl=on", &certificate, &key]) else { return };
+    let url = postgres.database();
+    let named = url.replace("127.0.0.1", "localhost");
+    let data = directory.path().join("data");
+
+    let unknown = refused(config(&data, &format!("{named}?sslmode=require"))).await;
+    assert!(unknown.starts_with("database.url: ") && unknown.contains("UnknownIssuer"), "{unknown}");
+    let mut config = config(&data, &named);
+    config.database.ca_file = Some(authority);
+    let server = Server::start(config, Clock::system()).await.unwrap();
+    let encrypted = "SELECT count(*) > 1 AND bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE application_name LIKE 'cloakwork %'";
+    assert_eq!(postgres.sql("postgres", encrypted), "t");
+    server.run(std::future::ready(())).await.unwrap();
+}

@@ -1,0 +1,276 @@
+//! The faults: what is done to a cluster, and the time that counts.
+
+use std::time::{Duration, Instant};
+
+use cloakwork_tests_service::Signal;
+use tokio::time::sleep;
+
+use crate::{Cluster, Course, Member};
+
+/// A harm that is done to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fault {
+    /// Number in the table of docs/reliability.md.
+    pub number: u8,
+    /// Name of the fault.
+    pub name: &'static str,
+    /// The time that counts.
+    pub counts: &'static str,
+    /// Maximum of that time in seconds.
+    pub seconds_max: f64,
+    /// Whether callers may see errors, because no server can answer them meanwhile.
+    pub may_fail_calls: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    KillOwner,
+    RollingRestart,
+    SuspendOwner,
+    CutOwnerFromDatabase,
+    CutOwnerFromServers,
+    DatabaseAway,
+    DatabaseFailover,
+    CutCommits,
+    SlowDatabase,
+    KillAll,
+}
+
+impl Fault {
+    /// All faults.
+    pub const ALL: [Self; 10] = [
+        Self {
+            number: 1,
+            name: "the owner is killed",
+            counts: "until the next owner",
+            seconds_max: 6.5,
+            may_fail_calls: false,
+            kind: Kind::KillOwner,
+        },
+        Self {
+            number: 2,
+            name: "all servers are restarted in turn",
+            counts: "longest time without an owner",
+            seconds_max: 0.5,
+            may_fail_calls: false,
+            kind: Kind::RollingRestart,
+        },
+        Self {
+            number: 3,
+            name: "the owner is suspended, and continues",
+            counts: "until it has ended after it continued",
+            seconds_max: 0.1,
+            may_fail_calls: false,
+            kind: Kind::SuspendOwner,
+        },
+        Self {
+            number: 4,
+            name: "the owner is cut off from the database",
+            counts: "until the next owner",
+            seconds_max: 6.5,
+            may_fail_calls: false,
+            kind: Kind::CutOwnerFromDatabase,
+        },
+        Self {
+            number: 5,
+            name: "the owner is cut off from the other servers for 5 s",
+            counts: "until all calls go on after the cut",
+            seconds_max: 5.0,
+            may_fail_calls: false,
+            kind: Kind::CutOwnerFromServers,
+        },
+        Self {
+            number: 6,
+            name: "the database crashes, and is away for 30 s",
+            counts: "until a job is accepted after its return",
+            seconds_max: 5.0,
+            may_fail_calls: true,
+            kind: Kind::DatabaseAway,
+        },
+        Self {
+            number: 7,
+            name: "the database is lost, and its standby takes over",
+            counts: "until a job is accepted after the promotion",
+            seconds_max: 5.0,
+            may_fail_calls: false,
+            kind: Kind::DatabaseFailover,
+        },
+        Self {
+            number: 9,
+            name: "connections break between commits and their answers",
+            counts: "until ten commits were cut",
+            seconds_max: 30.0,
+            may_fail_calls: false,
+            kind: Kind::CutCommits,
+        },
+        Self {
+            number: 10,
+            name: "the database answers 5 ms later for 5 s",
+            counts: "until a job is accepted afterwards",
+            seconds_max: 1.0,
+            may_fail_calls: false,
+            kind: Kind::SlowDatabase,
+        },
+        Self {
+            number: 17,
+            name: "all servers are killed at once, and started again",
+            counts: "from their start until a job is accepted",
+            seconds_max: 8.0,
+            may_fail_calls: false,
+            kind: Kind::KillAll,
+        },
+    ];
+
+    /// The fault of this number.
+    pub fn numbered(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| fault.number == number)
+    }
+
+    /// Does the harm and repairs what an operator or a supervisor would repair. Returns the seconds
+    /// that count. `accepts` waits until a job of a caller was accepted.
+    pub(crate) async fn strike(self, cluster: &mut Cluster, accepts: impl AsyncFn()) -> f64 {
+        match self.kind {
+            Kind::KillOwner => kill_owner(cluster).await,
+            Kind::RollingRestart => rolling_restart(cluster).await,
+            Kind::SuspendOwner => suspend_owner(cluster).await,
+            Kind::CutOwnerFromDatabase => cut_owner_from_database(cluster).await,
+            Kind::CutOwnerFromServers => {
+                let owner = cluster.owner().await;
+                cluster.members[owner].inward.set(Course::Stalls);
+                sleep(Duration::from_secs(5)).await;
+                cluster.members[owner].inward.set(passes());
+                let seconds = seconds_of(accepts()).await;
+                assert_eq!(cluster.owner().await, owner, "it can still reach the database");
+                seconds
+            }
+            Kind::DatabaseAway => {
+                cluster.postgres.stop();
+                sleep(Duration::from_secs(30)).await;
+                cluster.postgres.start_again();
+                seconds_of(accepts()).await
+            }
+            Kind::DatabaseFailover => {
+                cluster.postgres.stop();
+                cluster.standby.promote();
+                let port = cluster.standby.port();
+                cluster.members.iter().for_each(|member| member.to_database.lead_to(&[port]));
+                std::mem::swap(&mut cluster.postgres, &mut cluster.standby);
+                seconds_of(accepts()).await
+            }
+            Kind::CutCommits => {
+                let owner = cluster.owner().await;
+                let wire = &cluster.members[owner].to_database;
+                seconds_of(async {
+                    // One at a time: a server has several connections.
+                    for _ in 0..10 {
+                        wire.cut_commit().await;
+                        accepts().await;
+                    }
+                })
+                .await
+            }
+            Kind::SlowDatabase => {
+                let set = |course| cluster.members.iter().for_each(|member| member.to_database.set(course));
+                set(Course::Passes(Duration::from_millis(5)));
+                sleep(Duration::from_secs(5)).await;
+                set(passes());
+                seconds_of(accepts()).await
+            }
+            Kind::KillAll => {
+                cluster.members.iter_mut().for_each(|member| member.server.kill());
+                cluster.members.iter_mut().for_each(|member| member.server.launch());
+                seconds_of(accepts()).await
+            }
+        }
+    }
+}
+
+fn passes() -> Course {
+    Course::Passes(Duration::ZERO)
+}
+
+async fn seconds_of(work: impl Future<Output = ()>) -> f64 {
+    let begun = Instant::now();
+    work.await;
+    begun.elapsed().as_secs_f64()
+}
+
+async fn kill_owner(cluster: &mut Cluster) -> f64 {
+    let owner = cluster.owner().await;
+    cluster.members[owner].server.kill();
+    let begun = Instant::now();
+    cluster.owner_among(&cluster.others(owner)).await;
+    let seconds = begun.elapsed().as_secs_f64();
+    cluster.start_again(owner).await;
+    seconds
+}
+
+/// Restarts each server once, as a rolling update does. The balancer leaves a server out before it
+/// stops.
+async fn rolling_restart(cluster: &mut Cluster) -> f64 {
+    let mut longest: f64 = 0.0;
+    for member in 0..cluster.members.len() {
+        let was_owner = cluster.owner().await == member;
+        let others = cluster.others(member);
+        cluster.members[member].server.process().signal(Signal::Terminate);
+        let mut last_seen = Instant::now();
+        while cluster.members[member].server.probe("/livez").await.is_some() {
+            last_seen = Instant::now();
+            sleep(Duration::from_millis(2)).await;
+        }
+        if was_owner {
+            cluster.owner_among(&others).await;
+            longest = longest.max(last_seen.elapsed().as_secs_f64());
+        }
+        let ended_well = cluster.members[member].server.process().ends_well(Duration::from_secs(60));
+        assert!(ended_well, "{}", cluster.members[member].server.log());
+        cluster.start_again(member).await;
+    }
+    longest
+}
+
+async fn suspend_owner(cluster: &mut Cluster) -> f64 {
+    let owner = cluster.owner().await;
+    cluster.members[owner].server.process().signal(Signal::Stop);
+    let others = cluster.others(owner);
+    // As the probes of a balancer would do.
+    sleep(Duration::from_secs(1)).await;
+    cluster.balance_over(&others);
+    cluster.owner_among(&others).await;
+    let epoch = || cluster.sql("SELECT epoch, encode(owner, 'hex') FROM shards");
+    let before = epoch();
+    sleep(Duration::from_secs(5)).await;
+    let Member { server, .. } = &mut cluster.members[owner];
+    server.process().signal(Signal::Continue);
+    let seconds = seconds_of(ended(server)).await;
+    assert_eq!(cluster.sql("SELECT epoch, encode(owner, 'hex') FROM shards"), before);
+    cluster.start_again(owner).await;
+    cluster.balance_over(&cluster.others(usize::MAX));
+    seconds
+}
+
+async fn cut_owner_from_database(cluster: &mut Cluster) -> f64 {
+    let owner = cluster.owner().await;
+    cluster.members[owner].to_database.set(Course::Stalls);
+    let begun = Instant::now();
+    let others = cluster.others(owner);
+    cluster.balance_over(&others);
+    cluster.owner_among(&others).await;
+    let seconds = begun.elapsed().as_secs_f64();
+    cluster.members[owner].to_database.set(passes());
+    ended(&mut cluster.members[owner].server).await;
+    cluster.start_again(owner).await;
+    cluster.balance_over(&cluster.others(usize::MAX));
+    seconds
+}
+
+/// Waits until a server has ended because another one owns its database.
+async fn ended(server: &mut cloakwork_tests_service::Server) {
+    let begun = Instant::now();
+    while server.process().is_running() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on:\n{}", server.log());
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert!(server.log().contains("another server has taken over the database"), "{}", server.log());
+}

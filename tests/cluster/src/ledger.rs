@@ -1,0 +1,58 @@
+//! The ledger of trials: a file with one trial in JSON on each line.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use crate::{Fault, Trial};
+
+/// Path of the ledger in the repository.
+pub fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("ledger.jsonl")
+}
+
+/// Appends a trial.
+pub fn append(path: &Path, trial: &Trial) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    writeln!(file, "{}", serde_json::to_string(trial)?)
+}
+
+/// Reads all trials. A missing file has none.
+pub fn read(path: &Path) -> io::Result<Vec<Trial>> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text?,
+    };
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+/// The table of docs/reliability.md: the trials of release builds, by fault.
+pub fn table(trials: &[Trial]) -> String {
+    if !trials.iter().any(|trial| trial.release) {
+        return "The ledger has no trial of a release build yet.\n".to_owned();
+    }
+    let mut text =
+        "| # | fault | trials | time | p50, s | maximum, s | required, s | jobs | failed calls | lost | twice \
+                    | lost attempts |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+            .to_owned();
+    for fault in Fault::ALL {
+        let of_fault: Vec<&Trial> =
+            trials.iter().filter(|trial| trial.fault == fault.number && trial.release).collect();
+        let mut seconds: Vec<f64> = of_fault.iter().map(|trial| trial.seconds).collect();
+        seconds.sort_by(f64::total_cmp);
+        let (Some(median), Some(maximum)) = (seconds.get(seconds.len() / 2), seconds.last()) else { continue };
+        let sum = |value: fn(&Trial) -> u64| of_fault.iter().map(|trial| value(trial)).sum::<u64>();
+        let errors = sum(|trial| trial.errors);
+        let (jobs, lost, twice) = (sum(|trial| trial.jobs), sum(|trial| trial.lost), sum(|trial| trial.twice));
+        let lost_attempts = sum(|trial| trial.lost_attempts);
+        let Fault { number, name, counts, seconds_max, .. } = fault;
+        text += &format!(
+            "| {number} | {name} | {} | {counts} | {median:.3} | {maximum:.3} | {seconds_max} | {jobs} | {errors} | {lost} \
+             | {twice} | {lost_attempts} |\n",
+            of_fault.len()
+        );
+    }
+    text
+}

@@ -1,0 +1,120 @@
+//! One trial of a fault.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use cloakwork_tests_service::Tenant;
+use serde::{Deserialize, Serialize};
+use tokio::time::{sleep, timeout};
+
+use crate::{Cluster, Fault, Load, Size};
+
+/// The outcome of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Number of the fault.
+    pub fault: u8,
+    /// The time that counts, in seconds.
+    pub seconds: f64,
+    /// Number of jobs that callers began.
+    pub jobs: u64,
+    /// Number of calls that failed although the client repeated them.
+    pub errors: u64,
+    /// Number of jobs that were accepted and have no right result.
+    pub lost: u64,
+    /// Number of jobs beyond one for each request.
+    pub twice: u64,
+    /// Number of jobs that lost an attempt. A job whose lease had not reached its worker counts
+    /// too, because the next owner cannot know that.
+    pub lost_attempts: u64,
+    /// The longest time from a request to its result, in seconds.
+    pub longest: f64,
+    /// Whether commits waited for the disk.
+    pub fsync: bool,
+    /// Whether the programs were built with optimizations.
+    pub release: bool,
+    /// Commit of the tree.
+    pub commit: String,
+}
+
+/// Jobs that callers begin each second.
+const JOBS_PER_SECOND: u32 = 20;
+
+/// Longest time of a trial. A trial that hangs must not use up the time of a whole run.
+const TRIAL_TIME_MAX: Duration = Duration::from_secs(240);
+
+/// Runs a trial. Returns `None` if PostgreSQL is not installed, and the calls that failed with the
+/// trial.
+pub async fn run(fault: Fault, size: Size) -> Option<(Trial, Vec<String>)> {
+    timeout(TRIAL_TIME_MAX, on_a_new_cluster(fault, size)).await.expect("the trial ends")
+}
+
+async fn on_a_new_cluster(fault: Fault, size: Size) -> Option<(Trial, Vec<String>)> {
+    let mut cluster = Cluster::start(size).await?;
+    let tenant = Arc::new(Tenant::new(cluster.client().await).await);
+    tenant.check_squares(&[3]).await;
+    let load = Load::start(tenant.clone(), JOBS_PER_SECOND);
+    sleep(Duration::from_secs(1)).await;
+    // The first job, and those that the fault waits for.
+    let others = AtomicU64::new(1);
+    let accepts = async || loop {
+        others.fetch_add(1, Relaxed);
+        if tenant.client.submit(&tenant.squares(&[5])).await.is_ok() {
+            return;
+        }
+    };
+    let seconds = fault.strike(&mut cluster, accepts).await;
+    sleep(Duration::from_secs(1)).await;
+    let outcome = load.end().await;
+    assert!(cluster.workers_run(), "a worker has ended");
+    let count =
+        |rows: &str| -> u64 { cluster.sql(&format!("SELECT count(*) FROM jobs {rows}")).parse().expect("a number") };
+    let trial = Trial {
+        fault: fault.number,
+        seconds,
+        jobs: outcome.jobs,
+        errors: outcome.errors.len() as u64,
+        lost: outcome.wrong,
+        twice: count("").saturating_sub(outcome.jobs + others.into_inner()),
+        lost_attempts: count("WHERE attempts > 0"),
+        longest: outcome.longest.as_secs_f64(),
+        fsync: size.fsync,
+        release: !cfg!(debug_assertions),
+        commit: commit(),
+    };
+    Some((trial, outcome.errors))
+}
+
+impl Trial {
+    /// Whether the time that counts is within its bound.
+    pub fn is_in_time(&self, fault: &Fault) -> bool {
+        self.seconds <= fault.seconds_max
+    }
+
+    /// The harm that jobs or callers took, or nothing.
+    pub fn harm(&self, fault: &Fault) -> Vec<String> {
+        let mut harm = Vec::new();
+        let counts = [
+            ("jobs without their result", self.lost),
+            ("requests with two jobs", self.twice),
+            ("failed calls", if fault.may_fail_calls { 0 } else { self.errors }),
+        ];
+        for (what, count) in counts {
+            if count > 0 {
+                harm.push(format!("{count} {what}"));
+            }
+        }
+        harm
+    }
+}
+
+/// The commit of the tree, or an empty text outside of a repository.
+fn commit() -> String {
+    let output = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,98 @@
+//! A store of blobs serves one database, and is compared with it after a restore.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use cloakwork_client::Progress;
+use cloakwork_tests_bucket::Bucket;
+use cloakwork_tests_service::{Server, Setup, Tenant};
+
+use crate::shared::Shared;
+
+async fn bucket() -> (Bucket, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    (Bucket::start(directory.path()).await, directory)
+}
+
+fn run(server: &Server, arguments: &[&str]) -> (Output, String) {
+    let output = server.command().args(arguments).output().expect("the command runs");
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    (output, text)
+}
+
+/// The operator has copied the settings of one installation to another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_of_another_installation_is_refused_at_the_start() {
+    let (bucket, _directory) = bucket().await;
+    let mut first = Server::start(Setup::default().with_bucket(&bucket)).await;
+    let mut tenant = Tenant::new(first.client().await).await;
+    tenant.check_squares(&[3]).await;
+    // Everything in the bucket counts as old at once.
+    let second = Server::prepare(Setup::default().with_bucket(&bucket).with("limits.orphan_seconds", 0));
+    let (output, text) = run(&second, &["serve"]);
+    assert!(!output.status.success(), "{text}");
+    for part in ["storage.s3_bucket bucket: it belongs to another database", "reconcile --claim`"] {
+        assert!(text.contains(part), "{text}");
+    }
+    first.stop();
+    first.restart().await;
+    tenant.continue_with(first.client().await).await;
+    tenant.check_squares(&[4]).await;
+}
+
+/// Its blobs would be nowhere once it owned the database.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_server_with_blobs_of_its_own_is_refused_at_the_start() {
+    let Some(shared) = Shared::new().await else { return };
+    let first = Server::start(shared.setup()).await;
+    let second = Server::prepare(Setup::default().with("database.url", &shared.url));
+    second.join_installation(&first);
+    let (output, text) = run(&second, &["serve"]);
+    assert!(!output.status.success(), "{text}");
+    let data = second.directory().join("data");
+    let expected = format!("storage.directory {}: it is not the store that this database has used", data.display());
+    assert!(text.contains(&expected), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_was_restored_to_an_earlier_time_is_reconciled() {
+    let (bucket, _directory) = bucket().await;
+    let mut server = Server::start(Setup::default().with_bucket(&bucket)).await;
+    let mut tenant = Tenant::new(server.client().await).await;
+    tenant.check_squares(&[3]).await;
+    server.stop();
+    let (output, text) = run(&server, &["reconcile"]);
+    assert!(output.status.success() && text.contains("blobs in the database, 0 of them without bytes."), "{text}");
+    let largest = files(&bucket.directory.join("local")).into_iter().max_by_key(|(bytes, _)| *bytes);
+    let (_, key) = largest.expect("parts of a key");
+    std::fs::remove_file(&key).expect("a file");
+    let name = key.file_name().expect("a name").to_string_lossy().into_owned();
+    let (output, text) = run(&server, &["reconcile"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let lost = text.lines().find(|line| line.starts_with("lost  local ")).expect("a lost blob");
+    assert!(lost.contains(" key ") && lost.contains(&name), "{text}");
+    let (output, text) = run(&server, &["reconcile", "--mark"]);
+    assert!(output.status.success() && text.contains("1 blobs are marked as missing."), "{text}");
+    server.restart().await;
+    tenant.continue_with(server.client().await).await;
+    let error = tenant.client.run(&tenant.squares(&[5])).await.expect_err("a part of the key is missing");
+    assert_eq!(error.reason(), Some("KEY_QUARANTINED"), "{error:?}");
+    tenant.client.push_key(&tenant.keys, &Progress::none()).await.expect("the part is uploaded again");
+    tenant.check_squares(&[5]).await;
+    assert!(key.exists());
+}
+
+/// Sizes and paths of all files in a directory and below.
+fn files(directory: &Path) -> Vec<(u64, PathBuf)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push((path.metadata().expect("a file").len(), path)),
+        }
+    }
+    found
+}
