@@ -8,7 +8,7 @@ use std::{
 use bytes::{Buf as _, Bytes};
 use cloakwork_proto::v1;
 use cloakwork_retry::Pauses;
-use tokio::{runtime::Handle, sync::mpsc};
+use tokio::{runtime::Handle, sync::mpsc, time::Instant};
 use tonic::Status;
 
 use crate::{connection::Client, failure::JobFailure};
@@ -24,8 +24,10 @@ pub(crate) struct BlobReader {
 /// Pieces of a blob that may wait to be read. At a megabyte per piece, the channel bounds the
 /// memory of a load beside the key itself.
 const PIECES: usize = 8;
-/// Attempts in a row that receive no byte before the read fails.
-const STALLED_ATTEMPTS: u32 = 6;
+/// Time without a byte after which the read fails. A takeover takes 5 s, and a database may be away
+/// for longer. Each failed read counts as an attempt at its job, and a job has few attempts. A
+/// worker that loses the lease meanwhile drops the read.
+const STALLED_TIME_MAX: Duration = Duration::from_secs(60);
 /// Longest wait for the next piece.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -61,16 +63,19 @@ impl BlobReader {
     /// the receiver is dropped.
     async fn fetch(&self, digest: v1::Digest, sender: mpsc::Sender<Result<Bytes, Status>>) {
         let mut offset = 0;
-        let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(2));
-        let mut attempts = 0;
+        let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(1));
+        let mut stalled_since = Instant::now();
         loop {
             let before = offset;
             let status = match self.fetch_from(&digest, &mut offset, &sender).await {
                 Ok(()) => return,
                 Err(status) => status,
             };
-            attempts = if offset > before { 1 } else { attempts + 1 };
-            if attempts >= STALLED_ATTEMPTS || !crate::connection::passes(&status) {
+            if offset > before {
+                stalled_since = Instant::now();
+                pauses.reset();
+            }
+            if stalled_since.elapsed() >= STALLED_TIME_MAX || !crate::connection::passes(&status) {
                 let _ = sender.send(Err(status)).await;
                 return;
             }
@@ -166,7 +171,84 @@ impl Read for PieceReader {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
+    use cloakwork_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
+    use tokio_stream::Stream;
+    use tonic::{Request, Response, Streaming};
+
     use super::*;
+    use crate::connection::{Uplink, client};
+
+    /// A server that has one blob, and refuses all reads until a time.
+    struct Away {
+        until: Instant,
+        blob: Bytes,
+    }
+
+    #[tonic::async_trait]
+    impl WorkerService for Away {
+        type AttachStream = tokio_stream::Empty<Result<v1::AttachResponse, Status>>;
+        type ReadBlobStream = Pin<Box<dyn Stream<Item = Result<v1::ReadBlobResponse, Status>> + Send>>;
+
+        async fn attach(
+            &self,
+            _: Request<Streaming<v1::AttachRequest>>,
+        ) -> Result<Response<Self::AttachStream>, Status> {
+            Err(Status::unimplemented(""))
+        }
+
+        /// Each stream that is not refused breaks after one byte.
+        async fn read_blob(
+            &self,
+            request: Request<v1::ReadBlobRequest>,
+        ) -> Result<Response<Self::ReadBlobStream>, Status> {
+            if Instant::now() < self.until {
+                return Err(Status::unavailable("away"));
+            }
+            let offset = request.get_ref().offset_bytes as usize;
+            let data = self.blob.slice(offset..self.blob.len().min(offset + 1));
+            let is_last = offset + data.len() == self.blob.len();
+            let piece = Ok(v1::ReadBlobResponse { data, ..Default::default() });
+            let end = (!is_last).then(|| Err(Status::unavailable("broken")));
+            Ok(Response::new(Box::pin(tokio_stream::iter([piece].into_iter().chain(end)))))
+        }
+
+        async fn commit_result(
+            &self,
+            _: Request<Streaming<v1::CommitResultRequest>>,
+        ) -> Result<Response<v1::CommitResultResponse>, Status> {
+            Err(Status::unimplemented(""))
+        }
+    }
+
+    /// Reads a blob from a server that is away for this time.
+    async fn read_after(away: Duration) -> Result<Bytes, JobFailure> {
+        let blob = Bytes::from_static(b"ciphertexts");
+        let digest = v1::Digest {
+            blake3: Bytes::copy_from_slice(blake3::hash(&blob).as_bytes()),
+            size_bytes: blob.len() as u64,
+        };
+        let server = WorkerServiceServer::new(Away { until: Instant::now() + away, blob });
+        let client = client(Uplink::new(server), None).expect("a client");
+        BlobReader { client, worker_id: Bytes::new(), lease: v1::Lease::default() }.read(&digest).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_outlasts_a_takeover_and_broken_streams() {
+        let begun = Instant::now();
+        let bytes = read_after(STALLED_TIME_MAX - Duration::from_secs(2)).await.unwrap_or_else(|_| panic!("read"));
+        assert_eq!(&bytes[..], b"ciphertexts");
+        assert!(begun.elapsed() < STALLED_TIME_MAX + Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_fails_in_the_end() {
+        let begun = Instant::now();
+        let Err(failure) = read_after(Duration::from_secs(3600)).await else { panic!("nothing to read") };
+        assert_eq!((failure.reason, failure.retryable), ("BLOB_UNAVAILABLE", true));
+        assert!(begun.elapsed() < STALLED_TIME_MAX + Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
 
     fn reader(pieces: &[&[u8]], of: &[u8]) -> PieceReader {
         let (sender, receiver) = mpsc::channel(PIECES);

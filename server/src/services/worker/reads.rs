@@ -24,8 +24,7 @@ use crate::{
 };
 
 /// Maximum number of blobs that are read at the same time, by all workers and by each worker. A
-/// read holds an open file and up to three pieces of the blob. Further reads wait: a worker gives a
-/// job up if its reads are refused several times.
+/// read holds an open file and up to three pieces of the blob. Further reads wait.
 pub const READS_MAX: u64 = 512;
 const WORKER_READS_MAX: u64 = 64;
 
