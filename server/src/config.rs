@@ -3,12 +3,14 @@
 
 mod check;
 mod nearest;
+mod pools;
 mod print;
 mod settings;
 mod source;
 mod value;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -16,6 +18,7 @@ use std::{
 
 use cloakwork_attestation::Anchor;
 use cloakwork_proto::is_loopback;
+pub use pools::{Pool, REFERENCE_SET, Sets};
 pub use print::print;
 pub use value::{BlobStore, LogFormat};
 
@@ -43,6 +46,8 @@ pub struct Config {
     pub attestation: Attestation,
     /// The worker inside this process.
     pub worker: Worker,
+    /// Pools of workers that an autoscaler sizes, by name.
+    pub pools: BTreeMap<String, Pool>,
     /// Logging.
     pub log: Log,
     /// All limits.
@@ -175,6 +180,7 @@ impl Default for Config {
             auth: Auth { anonymous: true, worker_mtls: false },
             attestation: Attestation { sign_command: None, anchor: None, certificate_hours: 24 },
             worker: Worker { embedded: true, threads: 0, memory_bytes: 0, vector_memory_bytes: 0 },
+            pools: BTreeMap::new(),
             log: Log { format: LogFormat::Text, level: "info".to_owned() },
             limits: Limits::default(),
         }

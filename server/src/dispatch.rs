@@ -9,6 +9,7 @@
 //! result of a job do not wait for its transactions (`settle.rs`).
 
 mod actor;
+mod backlog;
 mod checks;
 mod command;
 mod decided;
@@ -42,6 +43,7 @@ use crate::{
     store::Store,
 };
 
+pub use backlog::Backlogs;
 pub use checks::{CheckedRows, Sample, export_zeros};
 use command::{Command, Submitted};
 pub use command::{Failure, Outcome, WavePoint, WorkerReport};
@@ -87,6 +89,8 @@ pub struct Parts {
     pub limits: Arc<Limits>,
     /// Metrics.
     pub telemetry: Arc<Telemetry>,
+    /// The declared pools.
+    pub backlogs: Backlogs,
 }
 
 /// A watch on a job: it yields the job's current view and each later change.

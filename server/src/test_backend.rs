@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{
     database::SCHEMAS,
-    dispatch::{Dispatcher, Parts},
+    dispatch::{Backlogs, Dispatcher, Parts},
     keys,
     limits::Limits,
     metrics::Telemetry,
@@ -40,6 +40,7 @@ impl TestBackend {
             clock: time.clock(),
             limits: limits.clone(),
             telemetry: telemetry.clone(),
+            backlogs: Backlogs::default(),
         };
         let (dispatcher, running) = Dispatcher::start(parts).await.unwrap();
         tokio::spawn(running);

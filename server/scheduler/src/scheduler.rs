@@ -16,6 +16,8 @@ mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cloakwork_params::SetId;
+
 pub use admission::{Limit, Refusal};
 pub use stats::{Counters, PoolStats, Stats};
 
@@ -56,6 +58,8 @@ pub struct Scheduler {
     silences: BTreeSet<(Time, WorkerId)>,
     /// Submission times of the queued jobs.
     ages: Ages,
+    /// Cost of the queued jobs of each set, suspects included.
+    waiting: BTreeMap<SetId, u128>,
     tenants: BTreeMap<TenantId, Load>,
     total: Load,
     meter: Meter,
@@ -105,6 +109,7 @@ impl Scheduler {
             timers: Alarms::default(),
             silences: BTreeSet::new(),
             ages: Ages::default(),
+            waiting: BTreeMap::new(),
             tenants: BTreeMap::new(),
             total: Load::default(),
             meter: Meter::default(),

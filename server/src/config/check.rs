@@ -7,7 +7,7 @@ use cloakwork_storage::{Server, ServerError};
 use http::Uri;
 use tracing_subscriber::EnvFilter;
 
-use super::{BlobStore, Config, Problem};
+use super::{BlobStore, Config, Problem, pools};
 
 /// Longest life of a worker's certificate: a year. A stolen key signs as long.
 const CERTIFICATE_HOURS_MAX: u64 = 8784;
@@ -17,6 +17,7 @@ const _: () = assert!(CERTIFICATE_HOURS_MAX * 3_600_000_000 == CERTIFICATE_LIFE_
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
     let Config { verify_percent, listen, storage, database, replica, auth, attestation, limits, log, .. } = config;
     let mut problems = limits.contradictions();
+    problems.extend(pools::problems(config));
     let mut unless = |fine: bool, text: &str| {
         if !fine {
             problems.push(text.to_owned());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Config, settings::SECTIONS};
+use super::{Config, pools, settings::SECTIONS};
 
 /// Maximum length of a comment line, in columns.
 const COLUMNS: usize = 110;
@@ -26,6 +26,7 @@ pub fn print(config: &Config) -> String {
             };
         }
     }
+    pools::print(config, &mut text, comment);
     text.push_str("\n# Limits: docs/limits.md gives the reason for each default.\n[limits]\n");
     for (limit, value) in config.limits.values() {
         text.push('\n');

@@ -2,6 +2,7 @@
 
 use super::{
     Config,
+    pools::{self, PoolSetting},
     value::{Raw, Value as _},
 };
 use crate::limits::{LIMITS, Limit};
@@ -27,11 +28,15 @@ pub(super) struct Setting {
 pub(super) enum Target {
     Setting(&'static Setting),
     Limit(&'static Limit),
+    Pool(String, &'static PoolSetting),
 }
 
 impl Target {
     /// Returns the setting or limit with this full name, for example `listen.address`.
     pub(super) fn named(key: &str) -> Option<Self> {
+        if let Some((pool, setting)) = PoolSetting::named(key) {
+            return Some(Self::Pool(pool.to_owned(), setting));
+        }
         let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
         if section == "limits" {
             return Limit::named(name).map(Self::Limit);
@@ -44,6 +49,7 @@ impl Target {
         match self {
             Self::Setting(setting) => (setting.set)(config, raw),
             Self::Limit(limit) => config.limits.set(limit, u64::read(raw)?),
+            Self::Pool(pool, setting) => setting.set(config, pool, raw),
         }
     }
 }
@@ -55,7 +61,7 @@ pub(super) fn keys() -> impl Iterator<Item = String> {
             if section.name.is_empty() { setting.name.to_owned() } else { format!("{}.{}", section.name, setting.name) }
         })
     });
-    settings.chain(LIMITS.iter().map(|limit| format!("limits.{}", limit.name)))
+    settings.chain(pools::keys()).chain(LIMITS.iter().map(|limit| format!("limits.{}", limit.name)))
 }
 
 /// Whether a section with this name exists.

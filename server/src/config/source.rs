@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 use super::{
     Config, Problem,
     nearest::nearest,
+    pools,
     settings::{self, Target},
     value::Raw,
 };
@@ -44,6 +45,7 @@ fn apply_document(config: &mut Config, document: &DeTable<'_>, found: &mut Vec<(
                     found.extend(result.err().map(|text| (key.span(), text)));
                 }
             }
+            DeValue::Table(table) if section == pools::SECTION => apply_pools(config, table, found),
             DeValue::Table(table) => {
                 let mut text = format!("unknown section '{}'", shortened(section));
                 let full = table.keys().next().map(|key| format!("{section}.{}", key.get_ref()));
@@ -57,7 +59,23 @@ fn apply_document(config: &mut Config, document: &DeTable<'_>, found: &mut Vec<(
     }
 }
 
-/// Applies environment variables: `CLOAKWORK_LISTEN__ADDRESS` sets `listen.address`.
+/// Applies the pools of a file, each a table of its own.
+fn apply_pools(config: &mut Config, pools: &DeTable<'_>, found: &mut Vec<(Range<usize>, String)>) {
+    for (pool, settings) in pools {
+        let full = format!("{}.{}", pools::SECTION, pool.get_ref());
+        let DeValue::Table(settings) = settings.get_ref() else {
+            found.push((pool.span(), format!("{} must be a section, such as [pools.gpu]", shortened(&full))));
+            continue;
+        };
+        for (key, value) in settings {
+            let result = apply(config, &format!("{full}.{}", key.get_ref()), &raw(value.get_ref()));
+            found.extend(result.err().map(|text| (key.span(), text)));
+        }
+    }
+}
+
+/// Applies environment variables: `CLOAKWORK_LISTEN__ADDRESS` sets `listen.address`, and
+/// `CLOAKWORK_POOLS__GPU__SETS` sets `pools.gpu.sets`.
 ///
 /// Variables without a double underscore that match no setting belong to other Cloakwork programs
 /// and are ignored.
@@ -70,7 +88,9 @@ pub(super) fn apply_environment(
     // The environment has no defined order. Sorting makes the order of errors reproducible.
     variables.sort();
     for (name, value) in variables {
-        let key = name[PREFIX.len()..].to_ascii_lowercase().replacen("__", ".", 1);
+        let key = name[PREFIX.len()..].to_ascii_lowercase();
+        let dots = if key.starts_with(pools::SECTION) { 2 } else { 1 };
+        let key = key.replacen("__", ".", dots);
         if key.contains('.') || Target::named(&key).is_some() {
             let result = apply(config, &key, &Raw::Untyped(value));
             problems.extend(result.err().map(|text| Problem { place: name, text }));

@@ -27,6 +27,9 @@ fn a_printed_configuration_parses_to_the_original() {
     other.storage.s3_bucket = "b".into();
     other.log.format = LogFormat::Json;
     other.limits.lease_ms = 77_777;
+    let sets = Sets(vec![REFERENCE_SET]);
+    other.pools.insert("gpu".to_owned(), Pool { bootstraps_per_second: 9000, sets });
+    other.pools.insert("cpu-2".to_owned(), Pool { bootstraps_per_second: 300, sets: Sets::default() });
     assert_eq!(Config::parse("f.toml", &print(&other)).unwrap(), other);
 }
 
@@ -195,4 +198,31 @@ fn an_address_beyond_loopback_without_tls_is_open() {
     assert!(is_open(beyond));
     assert!(!is_open(&format!("{beyond}tls_certificate = \"c\"\ntls_key = \"k\"\n")));
     assert!(!is_open("[auth]\nanonymous = false\n") && !is_open(""));
+}
+
+#[test]
+fn pools_are_declared_in_a_file_or_the_environment() {
+    let file = "[pools.gpu]\nbootstraps_per_second = 9000\nsets = \"TOY_MESSAGE_2_CARRY_2, CKKS_54_60_H4096\"\n";
+    let config = Config::parse("f.toml", file).unwrap();
+    let sets = Sets(vec!["TOY_MESSAGE_2_CARRY_2", "CKKS_54_60_H4096"]);
+    assert_eq!(config.pools["gpu"], Pool { bootstraps_per_second: 9000, sets });
+    let variables =
+        environment(&[("CLOAKWORK_POOLS__CPU__BOOTSTRAPS_PER_SECOND", "300"), ("CLOAKWORK_POOLS__CPU__SETS", "")]);
+    let config = Config::load(None, variables, &[]).unwrap();
+    assert_eq!(config.pools["cpu"], Pool { bootstraps_per_second: 300, sets: Sets::default() });
+    let cases = [
+        ("[pools]\ngpu = 3", "f.toml:2: pools.gpu must be a section, such as [pools.gpu]"),
+        ("[pools.gpu]\nrate = 3", "f.toml:2: unknown setting 'pools.gpu.rate'"),
+        ("[pools.gpu]\nsets = \"NONE\"", "f.toml:2: pools.gpu.sets has no parameter set 'NONE'"),
+        (
+            "[pools.GPU]\nsets = \"\"",
+            "f.toml:2: pools.GPU.sets is no setting: the name of a pool has 1 to 63 characters of a-z, 0-9 and '-'",
+        ),
+        ("[pools.gpu]\nsets = \"\"", "configuration: pools.gpu.bootstraps_per_second is missing: it must be 1 or more"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(problems(text), [expected]);
+    }
+    let many: String = (0..65).map(|pool| format!("[pools.p{pool}]\nbootstraps_per_second = 1\n")).collect();
+    assert_eq!(problems(&many), ["configuration: at most 64 pools can be declared, not 65"]);
 }

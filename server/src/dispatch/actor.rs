@@ -385,7 +385,9 @@ impl Actor {
         }
         self.publish_pools_if_due();
         let stats = self.scheduler.stats();
-        record::observe(&self.parts.telemetry.metrics, &stats, self.uptime.micros(), &self.pools.borrow());
+        let metrics = &self.parts.telemetry.metrics;
+        record::observe(metrics, &stats, self.uptime.micros(), &self.pools.borrow());
+        self.parts.backlogs.observe(metrics, &stats);
     }
 
     /// When the loop must run although nothing has happened.

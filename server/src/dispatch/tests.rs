@@ -288,6 +288,7 @@ fn parts(store: &Store, keystore: &Keystore, time: &ManualClock, telemetry: &Arc
         clock: time.clock(),
         limits: Arc::default(),
         telemetry: telemetry.clone(),
+        backlogs: Backlogs::default(),
     }
 }
 

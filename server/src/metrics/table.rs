@@ -65,6 +65,8 @@ metrics! {
         "Ended jobs, by state (succeeded, failed, cancelled) and reason (empty for success)";
     jobs_queued: Gauge [] "jobs_queued" "jobs" "Jobs that wait for a worker";
     jobs_running: Gauge [] "jobs_running" "jobs" "Jobs that are assigned to a worker";
+    pool_backlog: Gauge ["pool"] "pool_backlog_worker_seconds" "seconds"
+        "Time that one worker of a declared pool would take for all waiting jobs of the pool's sets and for the jobs that its workers hold, by pool";
     oldest_queued: Gauge [] "job_oldest_queued_seconds" "seconds" "Time for which the oldest waiting job has waited";
     job_queue: Histogram [] "job_queue_seconds" "seconds" "Time of a job from acceptance to the lease that succeeded", JOB_SECONDS;
     job_run: Histogram [] "job_run_seconds" "seconds" "Time of a job from the lease that succeeded to its end", JOB_SECONDS;

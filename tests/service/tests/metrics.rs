@@ -23,7 +23,7 @@ const FAULTS: &[&str] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_in_use_records_every_declared_metric() {
-    let server = Server::start(Setup::default().without_worker()).await;
+    let server = Server::start(Setup::default().without_worker().with("pools.cpu.bootstraps_per_second", 300)).await;
     let token = server.token("workers", "worker");
     let tenant = Tenant::new(server.client().await).await;
     // The first worker dies with a job, and the second completes the job.

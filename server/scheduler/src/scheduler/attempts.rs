@@ -1,5 +1,9 @@
 //! The life of an attempt (begun, recorded, committed or lost), and the end of a job.
 
+use std::collections::BTreeMap;
+
+use cloakwork_params::SetId;
+
 use super::Scheduler;
 use crate::event::{Attempt, Effect, End, Outcome, Reason, Retry, Why, reasons};
 use crate::job::{Job, Lease, State};
@@ -20,6 +24,7 @@ impl Scheduler {
             None => self.queue.serve(&job.entry(seat, &self.config), cost),
         }
         self.ages.remove(job.submitted);
+        take_off(&mut self.waiting, group.set, cost);
         if let Some(worker) = self.workers.get_mut(&worker) {
             worker.hold(seat, job, false, &self.config);
         }
@@ -146,6 +151,9 @@ impl Scheduler {
             None => self.queue.insert(&job.entry(seat, &self.config)),
         }
         self.ages.insert(job.submitted);
+        if job.spec.cost > 0 {
+            *self.waiting.entry(job.spec.group.set).or_default() += u128::from(job.spec.cost);
+        }
         self.todo.fresh.push(seat);
     }
 
@@ -179,6 +187,7 @@ impl Scheduler {
                 None => self.queue.remove(&job.entry(seat, &self.config)),
             }
             self.ages.remove(job.submitted);
+            take_off(&mut self.waiting, group.set, cost);
         } else {
             self.meter.finished(now, cost);
         }
@@ -198,5 +207,15 @@ impl Scheduler {
             End::DeadlineExceeded => self.counters.deadline_exceeded += 1,
         }
         effects.push(Effect::Finished { job: id, end });
+    }
+}
+
+/// Takes the cost of a job off the cost of its set.
+fn take_off(waiting: &mut BTreeMap<SetId, u128>, set: SetId, cost: u64) {
+    if let Some(sum) = waiting.get_mut(&set) {
+        *sum -= u128::from(cost);
+        if *sum == 0 {
+            waiting.remove(&set);
+        }
     }
 }

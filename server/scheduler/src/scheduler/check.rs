@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cloakwork_params::SetId;
+
 use super::ages::Ages;
 use super::rooms::Rooms;
 use super::{Load, Scheduler};
@@ -120,11 +122,17 @@ impl Scheduler {
 
     fn check_totals(&self) {
         let mut tenants: BTreeMap<TenantId, Load> = BTreeMap::new();
+        let mut waiting: BTreeMap<SetId, u128> = BTreeMap::new();
         for (_, job) in self.jobs.iter() {
+            if job.state == State::Queued {
+                *waiting.entry(job.spec.group.set).or_default() += u128::from(job.spec.cost);
+            }
             let load = tenants.entry(job.spec.group.tenant).or_default();
             load.jobs += 1;
             load.cost += u128::from(job.spec.cost);
         }
+        waiting.retain(|_, cost| *cost > 0);
+        assert_eq!(self.waiting, waiting, "I8: cost of the waiting jobs");
         assert_eq!(self.tenants, tenants, "load of the tenants");
         assert_eq!(self.total.jobs, self.jobs.len(), "load in all");
         let counters = &self.counters;

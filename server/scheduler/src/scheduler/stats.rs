@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use cloakwork_params::SetId;
+
 use super::Scheduler;
 use crate::event::Why;
 use crate::types::{JobId, Time, WorkerId};
@@ -20,6 +22,8 @@ pub struct Stats {
     pub checks: usize,
     /// Cost of all unfinished jobs.
     pub cost: u128,
+    /// Cost of the waiting jobs of each set, suspects included.
+    pub waiting: BTreeMap<SetId, u128>,
     /// Tenants with unfinished jobs.
     pub tenants: usize,
     /// When the oldest of the waiting jobs was submitted, or up to a tenth of a second before.
@@ -106,6 +110,7 @@ impl Scheduler {
             suspects,
             checks: self.checks.len(),
             cost: self.total.cost,
+            waiting: self.waiting.clone(),
             tenants: self.tenants.len(),
             oldest_queued: self.ages.oldest(),
             cost_per_second: self.meter.per_second(),
