@@ -21,6 +21,7 @@ mod known_keys;
 mod limits;
 mod lookup;
 mod pins;
+mod purge;
 mod read;
 mod reconcile;
 mod reserve;

@@ -72,7 +72,7 @@ async fn is_known(database: &Database, name: &str) -> Result<bool, Error> {
     }
 }
 
-/// Marks blobs as damaged. They count as missing until they are uploaded again.
+/// Marks blobs as damaged, so that they count as missing until they are uploaded again.
 pub async fn condemn(database: &Database, lost: &[Lost]) -> Result<(), Error> {
     for some in lost.chunks(CONDEMNED_PER_TRANSACTION) {
         let mut tx = database.write(Asker::Upkeep, Rows::All).await?;

@@ -25,7 +25,7 @@ use crate::{
     admit::{Admission, InputMemory},
     blobs,
     config::Config,
-    dispatch::{Dispatcher, Parts, export_zeros},
+    dispatch::{Backlogs, Dispatcher, Parts, export_zeros},
     error::{ApiError, INTERNAL},
     installation::{self, Installation},
     keys::KeyUses,
@@ -110,11 +110,12 @@ impl Backend {
             clock: clock.clone(),
             limits: limits.clone(),
             telemetry: telemetry.clone(),
+            backlogs: Backlogs::new(&config.pools),
         };
         let (dispatcher, running) = Dispatcher::start(parts).await?;
         let (mut dispatching, mut sweeping) = <(Tasks, Tasks)>::default();
         dispatching.spawn(DISPATCHER, running);
-        sweeping.spawn(SWEEPER, sweeper.run());
+        sweeping.spawn(SWEEPER, sweeper.run(dispatcher.clone()));
         if config.verify_percent > 0 {
             export_zeros(&telemetry.metrics);
         }

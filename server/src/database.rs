@@ -28,6 +28,13 @@ pub const SCHEMA: Schema = Schema {
             postgres: Some(include_str!("../migrations/postgres/0009_attestations.sql")),
             compatible_from: 9,
         },
+        Migration {
+            version: 10,
+            name: "deleted tenants",
+            sqlite: include_str!("../migrations/sqlite/0010_deleted_tenants.sql"),
+            postgres: Some(include_str!("../migrations/postgres/0010_deleted_tenants.sql")),
+            compatible_from: 9,
+        },
     ],
 };
 

@@ -9,6 +9,7 @@ mod key_parts;
 mod outputs;
 mod programs;
 mod requests;
+mod tenants;
 mod usage;
 mod write;
 

@@ -1,4 +1,6 @@
-//! The sweep removes expired outputs, old job records and deleted keys.
+//! The sweep removes expired outputs, old job records, deleted keys and deleted tenants.
+
+mod tenants;
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -7,7 +9,7 @@ use cloakwork_keystore::{Holder, Keystore};
 use cloakwork_storage::Error;
 use futures_util::FutureExt as _;
 
-use crate::{jobs::id, keys::KeyUses, limits::Limits, store::Store};
+use crate::{dispatch::Dispatcher, jobs::id, keys::KeyUses, limits::Limits, store::Store};
 
 /// Interval between two rounds.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -57,13 +59,14 @@ impl Sweeper {
         Ok(of_live.chain(kept.into_iter().map(id::output_holder)).collect())
     }
 
-    /// Sweeps until the task is dropped.
-    pub async fn run(self) {
-        in_rounds(|| self.round()).await;
+    /// Sweeps until the task is dropped. The dispatcher cancels the jobs of deleted tenants.
+    pub async fn run(self, dispatcher: Dispatcher) {
+        in_rounds(|| self.round(&dispatcher)).await;
     }
 
-    async fn round(&self) {
-        for result in [self.outputs().await, self.jobs().await, self.keys().await, self.blobs().await] {
+    async fn round(&self, dispatcher: &Dispatcher) {
+        let tenants = self.tenants(dispatcher).await;
+        for result in [tenants, self.outputs().await, self.jobs().await, self.keys().await, self.blobs().await] {
             if let Err(error) = result {
                 tracing::warn!(error, "sweeping failed; it will be tried again");
             }

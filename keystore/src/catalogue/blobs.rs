@@ -88,6 +88,12 @@ pub(crate) async fn page(
     rows.iter().map(|row| Ok((TenantId::new(row.text("tenant")?)?, read(row)?))).collect()
 }
 
+/// At most `most` blobs of a tenant.
+pub(crate) async fn of_tenant(sql: &mut Connection, tenant: &TenantId, most: u32) -> Result<Vec<BlobRow>, Error> {
+    let query = sql.query("SELECT * FROM blobs WHERE tenant = $1 LIMIT $2").bind(tenant.as_str()).bind(most);
+    query.all().await?.iter().map(read).collect()
+}
+
 /// Whether the tenant has a blob of this hash.
 pub(crate) async fn exists(sql: &mut Connection, tenant: &TenantId, blake3: &[u8; 32]) -> Result<bool, Error> {
     let found = sql

@@ -85,7 +85,7 @@ async fn a_first_start_that_was_interrupted_is_repeated(home: Home) {
     } else {
         home.gate().close(&["PutObject"]);
         let options = store(&home);
-        let mut interrupted = std::pin::pin!(claim(&options, &database, [1; 16]));
+        let mut interrupted = Box::pin(claim(&options, &database, [1; 16]));
         tokio::select! {
             _ = &mut interrupted => panic!("the store does not answer"),
             reached = timeout(DEADLINE, home.gate().reached("PutObject", 1)) => reached.expect("in time"),

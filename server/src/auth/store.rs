@@ -156,6 +156,30 @@ impl TokenStore {
         if changed == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(()) }
     }
 
+    /// Revokes a tenant like [`Self::revoke_tenant`], and asks for the deletion of all its data.
+    /// The server that owns the database deletes the data.
+    pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
+        let mut write = self.database.write(Asker::Server, Rows::All).await?;
+        let changed = write
+            .query(
+                "UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1), \
+                 deleting_micros = COALESCE(deleting_micros, $1) WHERE name = $2",
+            )
+            .bind(self.clock.unix_micros())
+            .bind(tenant.as_str())
+            .execute()
+            .await?;
+        write.commit().await?;
+        if changed == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(()) }
+    }
+
+    /// Whether the tenant exists, revoked or not.
+    pub async fn has_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError> {
+        let mut reader = self.database.read(Asker::Server).await?;
+        let query = reader.query("SELECT 1 FROM tenants WHERE name = $1").bind(tenant.as_str());
+        Ok(query.optional().await?.is_some())
+    }
+
     /// All tenants, sorted by name.
     pub async fn tenants(&self) -> Result<Vec<TenantRow>, StoreError> {
         let mut reader = self.database.read(Asker::Server).await?;

@@ -40,6 +40,17 @@ pub(super) enum TenantCommand {
         #[command(flatten)]
         place: Place,
     },
+    /// Revoke a tenant and delete all its keys, ciphertexts, programs, jobs and tokens.
+    ///
+    /// Unfinished jobs are cancelled. The running server deletes the data, which takes 10 to 20
+    /// seconds, and longer for much data. The command returns when nothing is left. If the command
+    /// is interrupted, the deletion goes on. Backups keep what they have.
+    Delete {
+        #[arg(value_parser = tenant)]
+        name: Tenant,
+        #[command(flatten)]
+        place: Place,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,6 +100,9 @@ impl TenantCommand {
             Self::Revoke { name, place } => {
                 with_store(place, Missing::Refused, async |store| store.revoke_tenant(&name).await.map(nothing))
             }
+            Self::Delete { name, place } => {
+                with_store(place, Missing::Refused, async |store| delete(&store, &name).await)
+            }
             Self::List { place } => with_store(place, Missing::Refused, async |store| {
                 let mut table = format!("{:<32} {:<20} REVOKED\n", "TENANT", "CREATED");
                 for row in store.tenants().await? {
@@ -137,6 +151,28 @@ impl TokenCommand {
             }),
         }
     }
+}
+
+/// Time between two looks at the progress of a deletion.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Number of looks after which the command says what it waits for.
+const SILENT_LOOKS: u32 = 100;
+
+/// Asks for the deletion of a tenant, and waits for its end.
+async fn delete(store: &TokenStore, tenant: &Tenant) -> Result<String, StoreError> {
+    store.delete_tenant(tenant).await?;
+    let mut looks = 0;
+    while store.has_tenant(tenant).await? {
+        looks += 1;
+        if looks == SILENT_LOOKS {
+            let notice =
+                "Waiting for a running server to delete the data. The deletion goes on without this command.\n";
+            let _ = io::stderr().write_all(notice.as_bytes());
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    Ok(format!("Tenant {tenant} is deleted, with everything that it had.\n"))
 }
 
 /// Runs `work` on the tenants and tokens of the database, and prints the text that `work` returns.

@@ -47,6 +47,37 @@ pub const FIXED: &[Fixed] = &[
         "Reports of workers that wait for the dispatcher, one for each worker. Further reports wait in line, and each stream of a worker keeps only its latest",
     ),
     row(
+        "PURGE_ROWS_MAX",
+        "keystore/src/purge.rs",
+        "256",
+        "Rows of each kind of a deleted tenant that one transaction deletes",
+    ),
+    row(
+        "PURGES_PER_ROUND_MAX",
+        "server/src/sweep/tenants.rs",
+        "256",
+        "Such transactions of one deletion in a round of the sweep",
+    ),
+    row(
+        "MARKER_BYTES_MAX",
+        "keystore/src/store.rs",
+        "1 << 10",
+        "Bytes of the marker of a store of blobs that a server reads",
+    ),
+    row(
+        "STALLED_TIME_MAX",
+        "worker/src/blob.rs",
+        "Duration::from_secs(60)",
+        "Time without a byte after which a worker's read of a key or an input fails",
+    ),
+    row(
+        "POOLS_MAX",
+        "server/src/config/pools.rs",
+        "64",
+        "Pools of workers that the settings declare, each with metrics of its own",
+    ),
+    row("POOL_NAME_BYTES_MAX", "server/src/config/pools.rs", "63", "Bytes of the name of a declared pool"),
+    row(
         "POINTS_MAX",
         "server/src/dispatch/pools.rs",
         "64",

@@ -10,6 +10,7 @@ use crate::{
     jobs::{Content, End},
     keys,
     store::{Ended, Write, tests::job},
+    test_backend::TestBackend,
     test_objects::key_part,
 };
 
@@ -76,22 +77,16 @@ async fn a_start_releases_unneeded_pins_and_keeps_outputs() {
 /// The keep time of outputs, and then the time for which records of ended jobs are kept.
 #[tokio::test]
 async fn outputs_and_records_go_at_their_time() {
-    let directory = tempfile::tempdir().unwrap();
-    let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
-    let store = Store::new(database.clone());
-    let time = ManualClock::at(0);
-    let limits = Arc::new(Limits { job_record_seconds: 2 * 86_400, ..Limits::default() });
-    let sweeper = Sweeper {
-        store: store.clone(),
-        keystore: keys::tests::keystore(directory.path(), time.clock(), &database).await,
-        keys: KeyUses::default(),
-        clock: time.clock(),
-        limits,
-    };
+    let limits = Limits { job_record_seconds: 2 * 86_400, ..Limits::default() };
+    let TestBackend { store, keystore, dispatcher, time, limits, directory: _directory, .. } =
+        TestBackend::start(limits).await;
+    let clock = time.clock();
+    let sweeper = Sweeper { store: store.clone(), keystore, keys: KeyUses::default(), clock, limits };
+    let now_micros = sweeper.clock.unix_micros();
     let end = End {
         state: JobState::Succeeded,
-        ended_micros: 0,
-        outputs_expire_micros: Some(unix_micros_after(0, DAY)),
+        ended_micros: now_micros,
+        outputs_expire_micros: Some(unix_micros_after(now_micros, DAY)),
         error: None,
         outputs: [Content::inline(bytes::Bytes::from_static(&[1]))].into(),
         latency: LatencyRecord::default(),
@@ -100,7 +95,7 @@ async fn outputs_and_records_go_at_their_time() {
     let ended = Write::Ended(Ended { job: JobId(1), end: Arc::new(end) });
     store.apply(Survival::Crash, &[job("a", 1, 1), ended]).await.unwrap();
     let outputs = async || {
-        sweeper.round().await;
+        sweeper.round(&dispatcher).await;
         let job = store.job("a", JobId(1), true).await.unwrap();
         job.map(|job| job.end.expect("an end").outputs.len())
     };

@@ -4,6 +4,7 @@
 mod backup;
 mod ckks;
 mod compile;
+mod deletion;
 mod demo;
 mod documented;
 mod failover;

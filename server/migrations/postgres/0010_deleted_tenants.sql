@@ -1,0 +1,2 @@
+-- See migrations/sqlite.
+ALTER TABLE tenants ADD COLUMN deleting_micros BIGINT;
