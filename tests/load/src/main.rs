@@ -8,6 +8,7 @@ mod attestation;
 mod core;
 mod integers;
 mod load;
+mod replicas;
 mod report;
 mod scheduler;
 mod single;
@@ -52,6 +53,7 @@ enum Part {
     Batch,
     Clients,
     Integers,
+    Replicas,
     Single,
     Upload,
     Scheduler,
@@ -103,6 +105,10 @@ fn main() {
     let runtime = runtime.expect("a runtime");
     if [Part::Batch, Part::Clients, Part::Integers, Part::Single].into_iter().any(wanted) {
         jobs(&runtime, effort, wanted, &mut report);
+    }
+    if wanted(Part::Replicas) {
+        replicas::singles(&runtime, effort, &mut report);
+        replicas::jobs(&runtime, effort, &mut report);
     }
     if wanted(Part::Upload) {
         upload::measure(&runtime, effort.rounds, &mut report);

@@ -48,6 +48,6 @@ pub(crate) fn measure(runtime: &Runtime, tenant: &Tenant, core: &mut Core, effor
     }
 }
 
-fn millis(time: Duration) -> f64 {
+pub(crate) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
