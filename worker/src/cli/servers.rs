@@ -32,8 +32,8 @@ pub(super) struct Servers {
 pub(super) type Connect = dyn Fn(&str) -> Result<Endpoint, Box<dyn Error>> + Send + Sync;
 
 impl Servers {
-    /// Begins with the first of the given servers. `given` is not empty. `connect` refuses URLs that
-    /// would let others on the network read the worker's token.
+    /// Begins with the first of the given servers, at least one. `connect` refuses URLs that would
+    /// let others on the network read the worker's token.
     pub(super) fn new(given: &[Endpoint], connect: Arc<Connect>) -> Self {
         let given: Arc<[Channel]> = given.iter().map(Endpoint::connect_lazy).collect();
         Self { current: Arc::new(Mutex::new((given[0].clone(), 0))), given, connect }

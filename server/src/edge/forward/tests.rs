@@ -241,7 +241,7 @@ async fn a_call_is_repeated_at_the_next_owner_when_the_first_one_dies() {
 #[tokio::test]
 async fn a_call_leaves_an_owner_that_was_replaced_and_never_answers() {
     let servers = Servers::new().await;
-    let (first, come) = servers.silent_owner().await;
+    let (_first, come) = servers.silent_owner().await;
     let call = servers.call(SUBMIT);
     reached(&come).await;
     let (router, calls) = counting(|| Status::ok(""));
