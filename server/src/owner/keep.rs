@@ -33,10 +33,12 @@ pub async fn keep(ownership: Ownership, database: Database) {
             }
             Err(Error::Fenced) => return owned.lost.cancel(),
             Err(error) => {
-                if !std::mem::replace(&mut is_away, true) {
-                    tracing::warn!(%error, "the owner of the database cannot reach it");
+                // The first failure may be that of an old connection, which the next owner has
+                // ended while this process was suspended. A new connection tells at once.
+                match std::mem::replace(&mut is_away, true) {
+                    true => sleep(RETRY_PAUSE).await,
+                    false => tracing::warn!(%error, "the owner of the database cannot reach it"),
                 }
-                sleep(RETRY_PAUSE).await;
                 next = Instant::now();
             }
         }
