@@ -209,7 +209,7 @@ mod tests {
             let offset = request.get_ref().offset_bytes as usize;
             let data = self.blob.slice(offset..self.blob.len().min(offset + 1));
             let is_last = offset + data.len() == self.blob.len();
-            let piece = Ok(v1::ReadBlobResponse { data, ..Default::default() });
+            let piece = Ok(v1::ReadBlobResponse { data });
             let end = (!is_last).then(|| Err(Status::unavailable("broken")));
             Ok(Response::new(Box::pin(tokio_stream::iter([piece].into_iter().chain(end)))))
         }
