@@ -79,7 +79,10 @@ impl BlobReader {
                 let _ = sender.send(Err(status)).await;
                 return;
             }
-            tokio::time::sleep(pauses.next_pause()).await;
+            tokio::select! {
+                () = tokio::time::sleep(pauses.next_pause()) => {}
+                () = sender.closed() => return,
+            }
         }
     }
 
@@ -222,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Reads a blob from a server that is away for this time.
-    async fn read_after(away: Duration) -> Result<Bytes, JobFailure> {
+    /// A blob, and a reader of it from a server that is away for this time.
+    fn away_for(away: Duration) -> (v1::Digest, BlobReader) {
         let blob = Bytes::from_static(b"ciphertexts");
         let digest = v1::Digest {
             blake3: Bytes::copy_from_slice(blake3::hash(&blob).as_bytes()),
@@ -231,7 +234,24 @@ mod tests {
         };
         let server = WorkerServiceServer::new(Away { until: Instant::now() + away, blob });
         let client = client(Uplink::new(server), None).expect("a client");
-        BlobReader { client, worker_id: Bytes::new(), lease: v1::Lease::default() }.read(&digest).await
+        (digest, BlobReader { client, worker_id: Bytes::new(), lease: v1::Lease::default() })
+    }
+
+    async fn read_after(away: Duration) -> Result<Bytes, JobFailure> {
+        let (digest, reader) = away_for(away);
+        reader.read(&digest).await
+    }
+
+    /// Otherwise the reads of lost leases would go on beside those of the next ones.
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_nobody_awaits_ends_at_once() {
+        let (digest, reader) = away_for(Duration::from_secs(3600));
+        let (sender, pieces) = mpsc::channel(PIECES);
+        let reading = tokio::spawn(async move { reader.fetch(digest, sender).await });
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(!reading.is_finished());
+        drop(pieces);
+        tokio::time::timeout(Duration::from_millis(10), reading).await.expect("at once").expect("no panic");
     }
 
     #[tokio::test(start_paused = true)]

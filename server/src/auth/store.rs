@@ -145,30 +145,22 @@ impl TokenStore {
 
     /// Revokes a tenant and all its tokens for good. The tenant's stored data stays.
     pub async fn revoke_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
-        let mut write = self.database.write(Asker::Server, Rows::All).await?;
-        let changed = write
-            .query("UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1) WHERE name = $2")
-            .bind(self.clock.unix_micros())
-            .bind(tenant.as_str())
-            .execute()
-            .await?;
-        write.commit().await?;
-        if changed == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(()) }
+        self.mark_now(tenant, "UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1) WHERE name = $2").await
     }
 
     /// Revokes a tenant like [`Self::revoke_tenant`], and asks for the deletion of all its data.
     /// The server that owns the database deletes the data.
     pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
+        let sql = "UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1), \
+                   deleting_micros = COALESCE(deleting_micros, $1) WHERE name = $2";
+        self.mark_now(tenant, sql).await
+    }
+
+    /// Runs a statement with the present time and the tenant's name.
+    async fn mark_now(&self, tenant: &Tenant, sql: &'static str) -> Result<(), StoreError> {
         let mut write = self.database.write(Asker::Server, Rows::All).await?;
-        let changed = write
-            .query(
-                "UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1), \
-                 deleting_micros = COALESCE(deleting_micros, $1) WHERE name = $2",
-            )
-            .bind(self.clock.unix_micros())
-            .bind(tenant.as_str())
-            .execute()
-            .await?;
+        let mark = write.query(sql).bind(self.clock.unix_micros()).bind(tenant.as_str());
+        let changed = mark.execute().await?;
         write.commit().await?;
         if changed == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(()) }
     }

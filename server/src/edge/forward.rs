@@ -133,7 +133,7 @@ impl Forward {
         }
         let answer = match rule.load {
             Load::Stream => self.pass_on(peer, rule, request).await,
-            // The owner answers such a call when the job has ended, which may take hours.
+            // The owner answers such a call at the end of the job, possibly hours later.
             Load::Wait => tokio::select! {
                 biased;
                 answer = self.repeat_until_answered(peer, rule, request) => answer,

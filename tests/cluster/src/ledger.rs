@@ -42,7 +42,9 @@ pub fn table(trials: &[Trial]) -> String {
             trials.iter().filter(|trial| trial.fault == fault.number && trial.release).collect();
         let mut seconds: Vec<f64> = of_fault.iter().map(|trial| trial.seconds).collect();
         seconds.sort_by(f64::total_cmp);
-        let (Some(median), Some(maximum)) = (seconds.get(seconds.len() / 2), seconds.last()) else { continue };
+        let (Some(median), Some(maximum)) = (seconds.get(seconds.len().saturating_sub(1) / 2), seconds.last()) else {
+            continue;
+        };
         let sum = |value: fn(&Trial) -> u64| of_fault.iter().map(|trial| value(trial)).sum::<u64>();
         let errors = sum(|trial| trial.errors);
         let (jobs, lost, twice) = (sum(|trial| trial.jobs), sum(|trial| trial.lost), sum(|trial| trial.twice));

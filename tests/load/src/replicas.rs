@@ -154,7 +154,7 @@ fn single(runtime: &Runtime, tenant: &Tenant, client: &Client) -> f64 {
     millis(finished.wall)
 }
 
-/// Measures short jobs that callers run at three servers, two of which pass them on.
+/// Measures short jobs at three servers. Two of the servers pass their calls on.
 pub(crate) fn jobs(runtime: &Runtime, effort: Effort, report: &mut Report) {
     let replicas = runtime.block_on(Replicas::start(3));
     let _worker = runtime.block_on(replicas.worker(1));

@@ -13,7 +13,7 @@ use tonic::{metadata::MetadataValue, transport::Channel};
 use crate::shared::{Shared, name_of};
 
 /// Each table with rows of tenants, and its column with the tenant's name.
-const TABLES: [(&str, &str); 12] = [
+const TABLES: [(&str, &str); 13] = [
     ("tenants", "name"),
     ("tokens", "tenant"),
     ("programs", "tenant"),
@@ -22,6 +22,7 @@ const TABLES: [(&str, &str); 12] = [
     ("blobs", "tenant"),
     ("uploads", "tenant"),
     ("requests", "tenant"),
+    ("request_counts", "tenant"),
     ("pins", "tenant"),
     ("keys", "tenant"),
     ("key_parts", "tenant"),

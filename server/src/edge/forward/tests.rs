@@ -165,8 +165,8 @@ async fn a_call_waits_for_an_owner_and_goes_on_to_it_with_token_address_and_rema
     assert!(owner.fixture.counted(&format!("cloakwork_grpc_calls_total{{{code},method=\"{SUBMIT}\"}} 1")));
 }
 
-/// The first server lets its own machine in without a token. The owner sees such a call come from
-/// its own machine too, but cannot know whether other servers let in the same callers.
+/// The first server accepts calls without a token from its own machine. The owner must not take a
+/// call that the first server passes on for a call from the owner's machine.
 #[tokio::test]
 async fn the_owner_refuses_a_call_without_a_token_that_another_server_let_in() {
     let servers = Servers::new().await;
