@@ -120,7 +120,7 @@ bench-service:
 TRIALS ?= 1
 chaos:
 	cargo build --release -p cloakwork-tests-service -p cloakwork-tests-cluster --bins
-	target/release/chaos $(if $(FAULT),--fault $(FAULT)) --trials $(TRIALS)
+	target/release/chaos $(if $(FAULT),--fault $(FAULT)) $(if $(LIVE_JOBS),--live-jobs $(LIVE_JOBS)) --trials $(TRIALS)
 
 chaos-table:
 	CLOAKWORK_UPDATE_DOCS=1 cargo test -p cloakwork-tests-cluster the_table_of_the_docs

@@ -8,6 +8,7 @@ pub(crate) mod keys;
 pub(crate) mod marker;
 pub(crate) mod pins;
 pub(crate) mod requests;
+pub(crate) mod shards;
 pub(crate) mod tenants;
 pub(crate) mod uploads;
 

@@ -40,6 +40,11 @@ impl Changing {
         change
     }
 
+    /// Whether no call changes a blob of the tenant.
+    pub(crate) fn is_free(&self, tenant: &TenantId) -> bool {
+        !self.locks().keys().any(|(name, _)| name == tenant)
+    }
+
     fn locks(&self) -> MutexGuard<'_, HashMap<Name, Arc<Turns<()>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

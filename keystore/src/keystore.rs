@@ -78,7 +78,7 @@ pub struct BlobInfo {
     pub created_micros: i64,
 }
 
-/// Blobs and keys of all tenants. The handle is cheap to clone: clones share all state.
+/// Blobs and keys of all tenants of a shard. The handle is cheap to clone: clones share all state.
 #[derive(Clone, Debug)]
 pub struct Keystore {
     database: Database,
@@ -147,6 +147,17 @@ impl Keystore {
     /// A handle for calls of workers, which do not wait behind the calls of the tenants.
     pub fn for_workers(&self) -> Self {
         Self { database: self.database.for_workers(), ..self.clone() }
+    }
+
+    /// Whether no call changes a blob of the tenant, in the background or otherwise.
+    pub fn is_quiet(&self, tenant: &TenantId) -> bool {
+        self.inner.changing.is_free(tenant)
+    }
+
+    /// Forgets what is known about keys. Call this before another process may change the keys of a
+    /// tenant.
+    pub fn forget_known_keys(&self) {
+        self.inner.known_keys.forget();
     }
 
     /// Stores a blob from memory after the usual verification. With `pin`, the transaction that
@@ -278,7 +289,7 @@ impl Keystore {
         tenant: &TenantId,
         more: u64,
     ) -> Result<(), Error> {
-        let (_, _, announced) = uploads::open(sql, tenant).await?;
+        let (_, _, announced) = uploads::open(sql, self.shard(), tenant).await?;
         let got = blobs::tenant_bytes(sql, tenant).await?.saturating_add(announced).saturating_add(more);
         let limit = self.limits().tenant_bytes;
         if got > limit { Err(Error::QuotaExceeded { what: "bytes of the tenant", limit, got }) } else { Ok(()) }
@@ -344,6 +355,11 @@ impl Keystore {
 
     pub(crate) fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// The shard whose tenants this keystore serves.
+    pub(crate) fn shard(&self) -> i32 {
+        self.database.shard()
     }
 
     pub(crate) fn staging(&self) -> &Staging {

@@ -57,6 +57,11 @@ impl KnownKeys {
         Ok(key)
     }
 
+    /// Forgets all keys.
+    pub(crate) fn forget(&self) {
+        self.known().clear();
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -34,6 +34,6 @@ impl Keystore {
 
     /// Some of the keys that are being deleted and not yet purged.
     pub async fn deleting_keys(&self) -> Result<Vec<(TenantId, KeyId)>, Error> {
-        keys::deleting(&mut *self.reader(Asker::Upkeep).await?, DELETING_MAX).await
+        keys::deleting(&mut *self.reader(Asker::Upkeep).await?, self.shard(), DELETING_MAX).await
     }
 }

@@ -86,7 +86,7 @@ impl Keystore {
     pub async fn retain_holders(&self, holders: &[Holder]) -> Result<(), Error> {
         let kept: HashSet<&[u8]> = holders.iter().map(|holder| &holder[..]).collect();
         let mut tx = self.write_all(Asker::Upkeep).await?;
-        for holder in pins::holders(&mut tx).await? {
+        for holder in pins::holders(&mut tx, self.shard()).await? {
             if !kept.contains(&holder[..]) {
                 pins::release(&mut tx, &holder).await?;
             }

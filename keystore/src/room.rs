@@ -49,12 +49,12 @@ impl Keystore {
         let need = asker.map_or(0, |(_, need)| need);
         let mut evicted = Vec::new();
         // The cheap sum, which also counts pinned ciphertexts, comes first.
-        if blobs::ciphertext_bytes(tx).await?.saturating_add(need) <= limit {
+        if blobs::ciphertext_bytes(tx, self.shard()).await?.saturating_add(need) <= limit {
             return Ok(Room { evicted, lacking: None });
         }
         self.reserved().exclude(tx).await;
         let mut in_use = BTreeSet::new();
-        let mut held = blobs::unpinned_bytes(tx, now_micros).await?;
+        let mut held = blobs::unpinned_bytes(tx, self.shard(), now_micros).await?;
         if let Some((tenant, need)) = asker {
             let bytes = held.entry(tenant.clone()).or_default();
             *bytes = bytes.saturating_add(need);

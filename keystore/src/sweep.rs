@@ -5,7 +5,7 @@ use cloakwork_storage::Asker;
 
 use crate::{
     Error, Keystore,
-    catalogue::{blobs, pins, requests, uploads},
+    catalogue::{blobs, pins, requests, shards, uploads},
     detached::to_the_end,
     store::{parse_object_name, remove_if_there},
 };
@@ -33,7 +33,9 @@ impl Keystore {
     async fn sweep_uploads(&self, now_micros: i64) -> Result<u64, Error> {
         let mut swept = 0;
         loop {
-            let expired = uploads::expired(&mut *self.reader(Asker::Upkeep).await?, now_micros, SWEEP_ROWS_MAX).await?;
+            let mut reader = self.reader(Asker::Upkeep).await?;
+            let expired = uploads::expired(&mut reader, self.shard(), now_micros, SWEEP_ROWS_MAX).await?;
+            drop(reader);
             let may_be_more = expired.len() >= SWEEP_ROWS_MAX as usize;
             // An upload with a writer stays, however slow the writer is.
             let mut gone: Vec<_> = expired.into_iter().filter_map(|upload| self.give_up(upload)).collect();
@@ -71,8 +73,8 @@ impl Keystore {
         let forgotten_micros = unix_micros_before(now_micros, self.limits().request_memory);
         loop {
             let mut tx = self.write_all(Asker::Upkeep).await?;
-            let pins = pins::expire(&mut tx, now_micros, SWEEP_ROWS_MAX).await?;
-            let ids = requests::forget(&mut tx, forgotten_micros, SWEEP_ROWS_MAX).await?;
+            let pins = pins::expire(&mut tx, self.shard(), now_micros, SWEEP_ROWS_MAX).await?;
+            let ids = requests::forget(&mut tx, self.shard(), forgotten_micros, SWEEP_ROWS_MAX).await?;
             tx.commit().await?;
             if pins.max(ids) < SWEEP_ROWS_MAX.into() {
                 return Ok(());
@@ -97,8 +99,11 @@ pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
     let orphaned_micros = unix_micros_before(keystore.now_micros(), keystore.limits().orphan_age);
     for name in keystore.store().names(orphaned_micros).await? {
         let known = match parse_object_name(&name) {
+            // The owner of another shard may be writing the row of this object.
+            Some((tenant, _)) if !shards::has(&mut sql, keystore.shard(), &tenant).await? => true,
             Some((tenant, blake3)) => blobs::exists(&mut sql, &tenant, &blake3).await?,
-            None => false,
+            // An object of no tenant is left to one server.
+            None => keystore.shard() != 0,
         };
         if !known {
             tracing::warn!(name, "removing an object that the catalogue does not know");

@@ -27,6 +27,8 @@ use policy::{Access, Rule};
 pub struct Principal {
     /// The tenant that the caller acts for.
     pub tenant: Tenant,
+    /// The shard of the tenant, as of a moment ago.
+    pub shard: i32,
     /// The rights of the caller.
     pub scopes: Scopes,
 }
@@ -226,11 +228,15 @@ impl Authenticator {
         rule: &Rule,
     ) -> Result<Principal, ApiError> {
         let Peer::Network { address, certified, direct } = peer else {
-            return Ok(Principal { tenant: Tenant::local(), scopes: Scopes::ALL });
+            return Ok(Principal { tenant: Tenant::local(), shard: 0, scopes: Scopes::ALL });
         };
         if rule.access == Access::AnyOf(&[Scope::Worker]) {
             if certified {
-                return Ok(Principal { tenant: Tenant::workers(), scopes: [Scope::Worker].into_iter().collect() });
+                return Ok(Principal {
+                    tenant: Tenant::workers(),
+                    shard: 0,
+                    scopes: [Scope::Worker].into_iter().collect(),
+                });
             }
             if self.rules.worker_mtls {
                 return Err(UNAUTHENTICATED.error("workers must show a client certificate to this server"));
@@ -251,7 +257,7 @@ impl Authenticator {
                                callers connect directly, to 127.0.0.1, [::1] or localhost";
                 return Err(UNAUTHENTICATED.error(message));
             }
-            return Ok(Principal { tenant: Tenant::local(), scopes: Scopes::ALL.without(Scope::Worker) });
+            return Ok(Principal { tenant: Tenant::local(), shard: 0, scopes: Scopes::ALL.without(Scope::Worker) });
         }
         Err(UNAUTHENTICATED.error("the call has no token"))
     }

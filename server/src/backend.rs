@@ -18,19 +18,21 @@ use cloakwork_proto::v1::{
 use cloakwork_scheduler::WorkerId;
 use cloakwork_storage::{Asker, Database};
 use cloakwork_worker::{CancellationToken, Uplink, WorkerError};
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 use tonic::service::Routes;
 
 use crate::{
     admit::{Admission, InputMemory},
     blobs,
     config::Config,
-    dispatch::{Backlogs, Dispatcher, Parts, export_zeros},
+    dispatch::{Backlogs, Dispatcher, Neighbours, Parts, export_zeros},
+    edge::{Handled, Homes},
     error::{ApiError, INTERNAL},
     installation::{self, Installation},
     keys::KeyUses,
     limits::Limits,
     metrics::Telemetry,
+    moving::Mover,
     owner::Ownership,
     programs::Compiler,
     quota::Quota,
@@ -38,6 +40,7 @@ use crate::{
         Blobs, Capabilities, Ciphertexts, Failures, Intake, Jobs, Keys, OutputMemory, Outputs, Programs, Reads,
         Transfers, Workers,
     },
+    shards::{self, PoolLoad, Seen},
     store::Store,
     sweep::Sweeper,
     tasks::{Ended, Tasks},
@@ -60,10 +63,13 @@ pub(crate) const STAGING: &str = "staging";
 
 pub(crate) const DISPATCHER: &str = "the dispatcher";
 pub(crate) const SWEEPER: &str = "the sweeper";
+const LOADS: &str = "the loads of the shard";
+const MOVES: &str = "the moves of tenants";
 
 /// The stores, the background tasks and the services that handle calls.
 #[derive(Debug)]
 pub struct Backend {
+    database: Database,
     keystore: Keystore,
     store: Store,
     dispatcher: Dispatcher,
@@ -89,12 +95,14 @@ impl Backend {
         clock: Clock,
         database: Database,
         ownership: Ownership,
+        seen: watch::Receiver<Seen>,
         telemetry: Arc<Telemetry>,
         installation: Arc<Installation>,
     ) -> Result<Self, ApiError> {
         let limits = Arc::new(config.limits.clone());
         let keystore = Keystore::open(keystore_options(config, clock.clone()), &database).await?;
-        let store = Store::owned(database, ownership);
+        let shard = ownership.shard();
+        let store = Store::owned(database.clone(), ownership);
         let keys = KeyUses::default();
         let sweeper = Sweeper {
             store: store.always_as(Asker::Upkeep),
@@ -104,6 +112,7 @@ impl Backend {
             limits: limits.clone(),
         };
         sweeper.begin().await?;
+        let published = watch::Sender::default();
         let parts = Parts {
             store: store.clone(),
             keystore: keystore.clone(),
@@ -111,16 +120,21 @@ impl Backend {
             limits: limits.clone(),
             telemetry: telemetry.clone(),
             backlogs: Backlogs::new(&config.pools),
+            neighbours: Neighbours { shard, seen, published: published.clone() },
         };
         let (dispatcher, running) = Dispatcher::start(parts).await?;
         let (mut dispatching, mut sweeping) = <(Tasks, Tasks)>::default();
         dispatching.spawn(DISPATCHER, running);
         sweeping.spawn(SWEEPER, sweeper.run(dispatcher.clone()));
+        if database.is_on_server() {
+            sweeping.spawn(LOADS, publish_loads(database.clone(), published.subscribe()));
+        }
         if config.verify_percent > 0 {
             export_zeros(&telemetry.metrics);
         }
         let allow_weak_sets = config.allow_weak_sets;
         Ok(Self {
+            database,
             keystore,
             store,
             dispatcher,
@@ -236,6 +250,13 @@ impl Backend {
         }
     }
 
+    /// Begins to carry out the moves of tenants to other shards.
+    pub fn start_moves(&mut self, homes: watch::Sender<Homes>, handled: Arc<Handled>) {
+        let (store, keystore) = (self.store.always_as(Asker::Upkeep), self.keystore.clone());
+        let mover = Mover { database: self.database.clone(), store, keystore, homes, handled };
+        self.sweeping.spawn(MOVES, mover.run());
+    }
+
     /// Starts the worker inside this process.
     pub async fn start_worker(
         &mut self,
@@ -307,6 +328,18 @@ impl Backend {
     }
 }
 
+/// Publishes each new load of the shard.
+async fn publish_loads(database: Database, mut loads: watch::Receiver<Vec<PoolLoad>>) {
+    while loads.changed().await.is_ok() {
+        let latest = loads.borrow_and_update().clone();
+        if let Err(error) = shards::publish(&database, &latest).await {
+            tracing::debug!(%error, "the load of the shard was not published");
+        }
+    }
+    // The dispatcher has ended, which is reported as an end of its own.
+    std::future::pending().await
+}
+
 fn keystore_options(config: &Config, clock: Clock) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
     Options {
@@ -361,7 +394,8 @@ mod tests {
         let installation =
             crate::installation::tests::installation(directory.path(), Clock::system(), telemetry.clone());
         let (clock, ownership) = (Clock::system(), Ownership::of_directory());
-        let backend = Backend::open(&config, clock, database.clone(), ownership, telemetry.clone(), installation);
+        let seen = watch::channel(Seen::default()).1;
+        let backend = Backend::open(&config, clock, database.clone(), ownership, seen, telemetry.clone(), installation);
         let backend = backend.await.unwrap();
         let limits = &backend.limits;
         let quota = Quota::new(backend.store.clone(), limits.tenant_inline_bytes);

@@ -8,6 +8,7 @@ mod migrate;
 mod place;
 mod reconcile;
 mod serve;
+mod shards;
 
 use std::{
     io::{self, Write as _},
@@ -59,7 +60,8 @@ enum Command {
     Copy(copy::Copy),
     Migrate(migrate::Migrate),
     Reconcile(reconcile::Reconcile),
-    /// Create, list and revoke tenants.
+    Shards(shards::Shards),
+    /// Create, list, move, revoke and delete tenants.
     #[command(subcommand)]
     Tenant(access::TenantCommand),
     /// Create, list and revoke tokens.
@@ -103,6 +105,7 @@ impl Cli {
             Command::Copy(copy) => copy.run(),
             Command::Migrate(migrate) => migrate.run(),
             Command::Reconcile(reconcile) => reconcile.run(),
+            Command::Shards(shards) => shards.run(),
             Command::Tenant(command) => command.run(),
             Command::Token(command) => command.run(),
         };

@@ -35,11 +35,18 @@ pub const SCHEMA: Schema = Schema {
             postgres: Some(include_str!("../migrations/postgres/0010_deleted_tenants.sql")),
             compatible_from: 9,
         },
+        Migration {
+            version: 11,
+            name: "shards",
+            sqlite: include_str!("../migrations/sqlite/0011_shards.sql"),
+            postgres: Some(include_str!("../migrations/postgres/0011_shards.sql")),
+            compatible_from: 9,
+        },
     ],
 };
 
 /// The tables of both schemas. Each comes after those that it refers to.
-pub const TABLES: [&str; 17] = [
+pub const TABLES: [&str; 18] = [
     "tenants",
     "tokens",
     "programs",
@@ -57,6 +64,7 @@ pub const TABLES: [&str; 17] = [
     "key_parts",
     "usage",
     "store_marker",
+    "tenant_shards",
 ];
 
 /// Name of the database in the data directory.

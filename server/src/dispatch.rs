@@ -17,6 +17,7 @@ mod effects;
 mod lease_calls;
 mod live;
 mod loads;
+mod placement;
 mod pools;
 mod record;
 mod recover;
@@ -49,6 +50,7 @@ use command::{Command, Submitted};
 pub use command::{Failure, Outcome, WavePoint, WorkerReport};
 pub use lease_calls::{Announced, LeaseCalls, LeaseRead, Turn};
 pub use live::{Leased, Leases, Wish};
+pub use placement::{Neighbours, Seat};
 pub use pools::PoolView;
 pub use submit::Admitted;
 
@@ -91,6 +93,8 @@ pub struct Parts {
     pub telemetry: Arc<Telemetry>,
     /// The declared pools.
     pub backlogs: Backlogs,
+    /// The owners of the other shards.
+    pub neighbours: Neighbours,
 }
 
 /// A watch on a job: it yields the job's current view and each later change.
@@ -165,10 +169,15 @@ impl Dispatcher {
     }
 
     /// Registers the stream that a worker opened. The returned receiver yields the leases that the
-    /// worker is to hold. The receiver closes when the worker is quarantined.
-    pub async fn attach(&self, report: Arc<WorkerReport>) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
+    /// worker is to hold. The receiver closes when the worker is quarantined, or
+    /// moves to another shard.
+    pub async fn attach(
+        &self,
+        report: Arc<WorkerReport>,
+        seat: Seat,
+    ) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
         let turn = self.reports.take(&report.worker, 1).await;
-        self.ask(|reply| Command::Attach { report, turn, reply }).await?
+        self.ask(|reply| Command::Attach { report, seat, turn, reply }).await?
     }
 
     /// Passes on a worker's report from the stream with this number. Returns once the dispatcher

@@ -34,9 +34,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body};
 
+pub use arrival::SHARD_OF_WORKER;
 pub use deadline::Deadline;
 pub use embedded::Door;
-pub use forward::{Forward, Home};
+pub use forward::{Forward, Handled, Homes};
 pub use memory::Held;
 
 use crate::{
@@ -111,6 +112,11 @@ impl Edge {
             limits: limits.clone(),
             draining,
         })
+    }
+
+    /// Calls of tenants that this server handles.
+    pub fn handled(&self) -> Arc<Handled> {
+        self.forward.handled()
     }
 
     /// Serves a port until the server drains, and returns when the remaining calls have ended.

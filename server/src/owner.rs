@@ -1,7 +1,8 @@
-//! Which server owns the database.
+//! Which server owns a shard of the database.
 //!
-//! Several servers may use one PostgreSQL database. One of them owns it: this server alone decides
-//! about jobs. The others pass calls on to the owner, and wait until it stops or falls silent.
+//! Several servers may use one PostgreSQL database. Each shard of the database has one owner, which
+//! alone decides about the jobs of its tenants. The other servers pass calls on to the owner. A
+//! server without a shard waits until an owner stops or falls silent.
 //!
 //! The owner beats: each second, it writes to the database that it is alive. Another server may
 //! take over once the last beat is 4 s old by the clock of the database. The owner may not notice
@@ -25,27 +26,29 @@ use std::{
 
 use cloakwork_clock::{Epoch, micros_of};
 use cloakwork_storage::{Asker, Batch, Database, Error, Migration, Schema};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub use anchor::set as record_anchor;
 pub use keep::{keep, release};
 pub use take::{Candidate, OtherInstallation};
 
+#[cfg(doc)]
+use crate::shards::SILENCE;
+
 /// Tables that record the owner, in databases of a server.
 pub const SCHEMA: Schema = Schema {
     ledger: "_cloakwork_migrations_owner",
-    migrations: &[Migration::of_postgres(1, "owner", include_str!("../migrations/postgres/owner/0001_owner.sql"))],
+    migrations: &[
+        Migration::of_postgres(1, "owner", include_str!("../migrations/postgres/owner/0001_owner.sql")),
+        Migration::of_postgres(2, "shard pools", include_str!("../migrations/postgres/owner/0002_shard_pools.sql")),
+        Migration::of_postgres(3, "owner checked", include_str!("../migrations/postgres/owner/0003_owner_checked.sql")),
+    ],
 };
-
-/// Age of a beat after which another server may take over, by the clock of the database.
-const SILENCE: Duration = Duration::from_secs(4);
 
 /// How long after a beat the owner can be certain that it still is the owner. The rest of
 /// [`SILENCE`] covers clocks of different speed, and decisions that take time.
 const CERTAIN: Duration = Duration::from_secs(3);
-
-/// The one part of the database that has an owner.
-const SHARD: i64 = 0;
 
 /// A number of this process, which its connections to the database show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,7 @@ pub struct Ownership(Option<Arc<Owned>>);
 #[derive(Debug)]
 struct Owned {
     replica: Replica,
+    shard: i32,
     epoch: i64,
     /// Number of batches that the database had after the last batch of this server.
     seq: AtomicI64,
@@ -84,12 +88,19 @@ struct Owned {
     /// Until when the last beat makes it certain that this server is the owner.
     certain_until_micros: AtomicU64,
     lost: CancellationToken,
+    /// Notified when the database lacks batches of this server.
+    behind: Notify,
 }
 
 impl Ownership {
     /// The right of the server that holds the lock of the data directory.
     pub fn of_directory() -> Self {
         Self(None)
+    }
+
+    /// The shard that this server owns.
+    pub fn shard(&self) -> i32 {
+        self.0.as_ref().map_or(0, |owned| owned.shard)
     }
 
     /// Whether no other server can have taken over.
@@ -105,11 +116,20 @@ impl Ownership {
         }
     }
 
+    /// Waits until the database has fewer batches than this server has committed. The owner then
+    /// reads all jobs anew.
+    pub async fn fell_behind(&self) {
+        match &self.0 {
+            Some(owned) => owned.behind.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Adds the check of the owner to a batch of the dispatcher, which also counts the batch.
     pub fn add_to(&self, batch: &mut Batch) {
         if let Some(owned) = &self.0 {
-            let advance = batch.push("SELECT cloakwork_advance($1, $2, $3)");
-            advance.bind(SHARD).bind(owned.epoch).bind(owned.seq.load(Relaxed));
+            let advance = batch.push("SELECT cloakwork_advance($1, $2, $3, $4)");
+            advance.bind(owned.shard).bind(owned.epoch).bind(owned.replica.0).bind(owned.seq.load(Relaxed));
         }
     }
 
@@ -124,14 +144,7 @@ impl Ownership {
     /// another server has taken over.
     pub async fn reread(&self, database: &Database) -> Result<(), Error> {
         let Some(owned) = &self.0 else { return Ok(()) };
-        let mut reader = database.read(Asker::Server).await?;
-        let query = reader.query("SELECT seq FROM shards WHERE shard = $1 AND epoch = $2 AND owner = $3");
-        let row = query.bind(SHARD).bind(owned.epoch).bind(owned.replica.0).optional().await?;
-        let Some(row) = row else {
-            owned.lost.cancel();
-            return Err(Error::Fenced);
-        };
-        let seq = row.int("seq")?;
+        let seq = owned.count(database).await?;
         if seq < owned.seq.swap(seq, Relaxed) {
             tracing::warn!("the database lost changes that it had committed: it was restarted, or a standby took over");
         }
@@ -140,6 +153,18 @@ impl Ownership {
 }
 
 impl Owned {
+    /// Number of batches that the database has. Fails if another server has taken over.
+    async fn count(&self, database: &Database) -> Result<i64, Error> {
+        let mut reader = database.read(Asker::Server).await?;
+        let query = reader.query("SELECT seq FROM shards WHERE shard = $1 AND epoch = $2 AND owner = $3");
+        let row = query.bind(self.shard).bind(self.epoch).bind(self.replica.0).optional().await?;
+        let Some(row) = row else {
+            self.lost.cancel();
+            return Err(Error::Fenced);
+        };
+        row.int("seq")
+    }
+
     /// Notes a beat that was sent at this time and reached the database.
     fn beat_at(&self, sent_micros: u64) {
         self.certain_until_micros.store(sent_micros.saturating_add(micros_of(CERTAIN)), Relaxed);

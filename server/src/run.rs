@@ -59,10 +59,10 @@ pub enum RunError {
     /// The store of blobs cannot be used.
     #[error(transparent)]
     Blobs(#[from] BlobsError),
-    /// Another server owns the database by now.
+    /// Another server owns the shard by now.
     #[error(
-        "another server has taken over the database, because this one was silent for too long. After a restart, this \
-         one waits for that one to end"
+        "another server has taken over the shard of this one, which was silent for too long. After a restart, this one \
+         waits for a shard without an owner"
     )]
     Superseded,
     /// An internal failure without an external cause.
@@ -101,7 +101,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     Server::begin(front, owned).await?.run(shutdown).await
 }
 
-/// A server that owns its database, with open ports.
+/// A server that owns its database or a shard of it, with open ports.
 #[derive(Debug)]
 pub struct Server {
     front: Front,
@@ -115,7 +115,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the database and the ports, waits until this server owns the database, and begins to
+    /// Opens the database and the ports, waits until this server owns a shard, and begins to
     /// serve. All stored times come from `clock`.
     pub async fn start(config: Config, clock: Clock) -> Result<Self, RunError> {
         let mut front = Front::open(config, clock).await?;
@@ -126,10 +126,20 @@ impl Server {
     async fn begin(mut front: Front, (ownership, database): (Ownership, Database)) -> Result<Self, RunError> {
         let Front { config, clock, telemetry, installation, .. } = &front;
         blobs::claim(&config.storage, &database).await?;
-        let opened =
-            Backend::open(config, clock.clone(), database, ownership.clone(), telemetry.clone(), installation.clone());
+        let opened = Backend::open(
+            config,
+            clock.clone(),
+            database,
+            ownership.clone(),
+            front.seen(),
+            telemetry.clone(),
+            installation.clone(),
+        );
         let mut backend = opened.await.map_err(|error| internal("the stores")(error.into()))?;
-        front.handle_calls(backend.routes(front.standard.clone()));
+        front.handle_calls(ownership.shard(), backend.routes(front.standard.clone()));
+        if front.database.is_on_server() {
+            backend.start_moves(front.homes(), front.edge.handled());
+        }
         let (stop_worker, door) = <(CancellationToken, Door)>::default();
         let mut worker = None;
         if front.config.worker.embedded {

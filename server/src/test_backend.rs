@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{
     database::SCHEMAS,
-    dispatch::{Backlogs, Dispatcher, Parts},
+    dispatch::{Backlogs, Dispatcher, Neighbours, Parts},
     keys,
     limits::Limits,
     metrics::Telemetry,
@@ -41,6 +41,7 @@ impl TestBackend {
             limits: limits.clone(),
             telemetry: telemetry.clone(),
             backlogs: Backlogs::default(),
+            neighbours: Neighbours::none(),
         };
         let (dispatcher, running) = Dispatcher::start(parts).await.unwrap();
         tokio::spawn(running);

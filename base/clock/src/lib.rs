@@ -10,7 +10,13 @@
 mod manual;
 mod unix;
 
-use std::time::{Instant, SystemTime};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+    time::{Instant, SystemTime},
+};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -21,7 +27,11 @@ use manual::Times;
 
 /// Returns the current time: of the system, or of a test. Cheap to clone, and clones agree.
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock {
+    source: Source,
+    /// Microseconds that are added to the time of day.
+    moved_micros: Arc<AtomicI64>,
+}
 
 #[derive(Clone, Debug)]
 enum Source {
@@ -32,21 +42,41 @@ enum Source {
 impl Clock {
     /// The system's clocks.
     pub fn system() -> Self {
-        Self(Source::System)
+        Self::of(Source::System)
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, moved_micros: Arc::default() }
     }
 
     /// The current Unix time in microseconds. An administrator or a time service can set this clock
     /// back.
     pub fn unix_micros(&self) -> i64 {
-        match &self.0 {
+        self.unmoved_unix_micros().saturating_add(self.moved_micros())
+    }
+
+    /// The Unix time of this machine, from which the clock may have been moved.
+    pub fn unmoved_unix_micros(&self) -> i64 {
+        match &self.source {
             Source::System => unix_micros_of(SystemTime::now()),
             Source::Manual(times) => times.unix_micros(),
         }
     }
 
+    /// Moves the time of day of this clock and all its clones by so much from the time of this
+    /// machine. A program then goes by the clock of another machine. Epochs do not change.
+    pub fn move_by(&self, micros: i64) {
+        self.moved_micros.store(micros, Relaxed);
+    }
+
+    /// Microseconds by which this clock was moved.
+    pub fn moved_micros(&self) -> i64 {
+        self.moved_micros.load(Relaxed)
+    }
+
     /// Starts an epoch.
     pub fn epoch(&self) -> Epoch {
-        Epoch(match &self.0 {
+        Epoch(match &self.source {
             Source::System => Start::System(Instant::now()),
             Source::Manual(times) => Start::Manual(times.clone(), times.monotonic_micros()),
         })
@@ -55,7 +85,7 @@ impl Clock {
     /// Starts an epoch that also counts the time for which the machine sleeps. Other machines may
     /// act meanwhile.
     pub fn epoch_across_sleep(&self) -> Epoch {
-        match &self.0 {
+        match &self.source {
             Source::System => Epoch(Start::AcrossSleep(boot_micros())),
             Source::Manual(_) => self.epoch(),
         }

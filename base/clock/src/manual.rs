@@ -20,7 +20,7 @@ impl ManualClock {
 
     /// The clock to give to the parts of a program.
     pub fn clock(&self) -> Clock {
-        Clock(Source::Manual(self.0.clone()))
+        Clock::of(Source::Manual(self.0.clone()))
     }
 
     /// Sets the time of day, which may move back. Epochs do not change, as when an administrator

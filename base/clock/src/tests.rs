@@ -67,3 +67,15 @@ fn times_convert_both_ways_and_stop_at_the_ends_of_the_range() {
     assert_eq!(unix_micros_before(i64::MIN + 1, DAY), i64::MIN);
     assert_eq!((micros_of(DAY), micros_of(Duration::MAX)), (86_400_000_000, u64::MAX));
 }
+
+#[test]
+fn a_moved_clock_moves_its_clones_and_no_epoch() {
+    let time = ManualClock::at(1000);
+    let (clock, other) = (time.clock(), time.clock());
+    let (clone, epoch) = (clock.clone(), clock.epoch());
+    clock.move_by(-300);
+    clock.move_by(-200);
+    time.advance(Duration::from_micros(7));
+    assert_eq!((clone.unix_micros(), clone.unmoved_unix_micros(), clone.moved_micros()), (807, 1007, -200));
+    assert_eq!((other.unix_micros(), epoch.micros()), (1007, 7));
+}

@@ -35,6 +35,7 @@ pub struct Database {
     /// The user of this handle, which decides about the asker of its calls.
     user: User,
     guard: Option<Arc<str>>,
+    shard: i32,
 }
 
 /// The user of a handle.
@@ -75,7 +76,7 @@ impl Database {
 
     fn new([whole, tenants, apart]: [Writers; 3], readers: Readers) -> Self {
         let (version, waiting) = (Version::default(), Arc::default());
-        Self { whole, tenants, apart, readers, version, waiting, user: User::Callers, guard: None }
+        Self { whole, tenants, apart, readers, version, waiting, user: User::Callers, guard: None, shard: 0 }
     }
 
     /// Whether the database is on a server, which other processes may use too.
@@ -120,6 +121,17 @@ impl Database {
     /// own calls.
     pub fn for_workers(&self) -> Self {
         Self { user: User::Workers, ..self.clone() }
+    }
+
+    /// A handle for the rows of one shard. A database is one shard, number 0, unless its user
+    /// divides the rows. Transactions on rows of different shards do not wait for each other.
+    pub fn of_shard(&self, shard: i32) -> Self {
+        Self { shard, ..self.clone() }
+    }
+
+    /// The shard of this handle.
+    pub fn shard(&self) -> i32 {
+        self.shard
     }
 
     /// A handle whose transactions run the statement `guard` before their own ones. The guard
@@ -191,7 +203,7 @@ impl Database {
     }
 
     fn terms<'t>(&'t self, survival: Survival, rows: Rows<'t>) -> Terms<'t> {
-        Terms { survival, rows, guard: self.guard.as_deref() }
+        Terms { survival, rows, shard: self.shard, guard: self.guard.as_deref() }
     }
 
     fn asker<'t>(&self, asker: Asker<'t>) -> Asker<'t> {

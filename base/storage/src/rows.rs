@@ -8,7 +8,7 @@
 pub enum Rows<'t> {
     /// Rows of this tenant.
     Tenant(&'t str),
-    /// Rows of several tenants, or of none.
+    /// Rows of several tenants of the shard, or of none.
     All,
     /// Rows that no other transaction reads before it writes. The transaction waits for no other
     /// one, so a long transaction on all rows does not delay it. PostgreSQL runs it on a connection

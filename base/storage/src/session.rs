@@ -105,11 +105,11 @@ impl Session {
         either!(self, session => session.roll_back().await);
     }
 
-    /// Waits until no transaction runs that a lost connection began.
-    pub(crate) async fn wait_for_others(&mut self) -> Result<(), Error> {
+    /// Waits until no transaction of the shard runs that a lost connection began.
+    pub(crate) async fn wait_for_others(&mut self, shard: i32) -> Result<(), Error> {
         match self {
             Self::Sqlite(_) => Ok(()),
-            Self::Postgres(session) => session.wait_for_others().await,
+            Self::Postgres(session) => session.wait_for_others(shard).await,
         }
     }
 

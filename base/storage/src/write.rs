@@ -15,7 +15,7 @@ impl Write {
     /// Begins a transaction.
     pub(crate) async fn begin(mut turn: Turn, terms: Terms<'_>, version: &Version) -> Result<Self, Error> {
         let writer = turn.writer();
-        writer.start(version);
+        writer.start(terms, version);
         writer.connection()?.session().begin(terms).await?;
         Ok(Self(turn))
     }

@@ -11,10 +11,18 @@ use crate::{
 pub(crate) struct Writer {
     /// `None` before the first turn, and after the connection is lost.
     connection: Option<Connection>,
-    /// The version that an unfinished transaction began to change.
-    unfinished: Option<Version>,
+    unfinished: Option<Unfinished>,
     /// Values that live as long as the unfinished transaction.
     held: Held,
+}
+
+/// A transaction whose end is not known.
+#[derive(Debug)]
+struct Unfinished {
+    /// The version that the transaction began to change.
+    version: Version,
+    /// The shard whose lock the transaction holds.
+    shard: i32,
 }
 
 /// Values that a transaction holds.
@@ -45,7 +53,7 @@ impl Writer {
     /// Ends an unfinished transaction, and replaces a connection that is lost.
     ///
     /// The commit of a lost connection may still be on its way. The new connection therefore waits
-    /// until no other transaction runs: from then on, reads see whether the commit arrived.
+    /// until no other transaction of the shard runs: from then on, reads see whether the commit arrived.
     pub(crate) async fn ready(&mut self, source: &Source, answer_timeout: Duration) -> Result<(), Error> {
         if let Some(connection) = &mut self.connection {
             let session = connection.session();
@@ -61,8 +69,8 @@ impl Writer {
         self.connection = None;
         let mut session = source.open(Access::Write).await?;
         session.set_limit(answer_timeout);
-        if self.unfinished.is_some() {
-            session.wait_for_others().await?;
+        if let Some(unfinished) = &self.unfinished {
+            session.wait_for_others(unfinished.shard).await?;
             self.finish();
         }
         self.connection = Some(Connection::new(session));
@@ -71,7 +79,7 @@ impl Writer {
 
     /// Commits all of a batch, or nothing of it.
     pub(crate) async fn apply(&mut self, terms: Terms<'_>, batch: Batch, version: &Version) -> Result<(), Error> {
-        self.start(version);
+        self.start(terms, version);
         let session = self.connection()?.session();
         let applied = session.apply(terms, batch).await;
         if applied.is_err() {
@@ -99,15 +107,15 @@ impl Writer {
     }
 
     /// Marks the start of a transaction.
-    pub(crate) fn start(&mut self, version: &Version) {
+    pub(crate) fn start(&mut self, terms: Terms<'_>, version: &Version) {
         version.begin();
-        self.unfinished = Some(version.clone());
+        self.unfinished = Some(Unfinished { version: version.clone(), shard: terms.shard });
     }
 
     /// Marks the end of the transaction.
     pub(crate) fn finish(&mut self) {
-        if let Some(version) = self.unfinished.take() {
-            version.end();
+        if let Some(unfinished) = self.unfinished.take() {
+            unfinished.version.end();
         }
         self.held.0.clear();
     }

@@ -7,7 +7,7 @@ use cloakwork_storage::{Batch, Row};
 
 use super::{Connection, from_sql, to_sql, uploads};
 use crate::{
-    Digest, Error, TenantId, UploadId,
+    Digest, Error, TenantId, UploadId, of_shard,
     verify::{self, Content},
 };
 
@@ -252,22 +252,34 @@ pub(crate) async fn tenant_bytes(sql: &mut Connection, tenant: &TenantId) -> Res
     row.map_or(Ok(0), |row| Ok(from_sql(row.int("blob_bytes")?)))
 }
 
-/// Number of bytes of all ciphertexts, pinned or not. Cheap: reads one row for each tenant.
-pub(crate) async fn ciphertext_bytes(sql: &mut Connection) -> Result<u64, Error> {
-    let row = sql.query("SELECT CAST(COALESCE(SUM(ciphertext_bytes), 0) AS BIGINT) AS bytes FROM usage").one().await?;
+/// Number of bytes of all ciphertexts of the shard, pinned or not. Cheap: reads one row for each
+/// tenant.
+pub(crate) async fn ciphertext_bytes(sql: &mut Connection, shard: i32) -> Result<u64, Error> {
+    let sum = sql.query(concat!(
+        "SELECT CAST(COALESCE(SUM(ciphertext_bytes), 0) AS BIGINT) AS bytes FROM usage WHERE ",
+        of_shard!("usage.tenant", "$1")
+    ));
+    let row = sum.bind(shard).one().await?;
     Ok(from_sql(row.int("bytes")?))
 }
 
-/// Bytes of unpinned ciphertexts, by tenant. The query scans the blobs, so callers first check that
-/// the cheap sum exceeds the limit.
-pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_micros: i64) -> Result<BTreeMap<TenantId, u64>, Error> {
+/// Bytes of unpinned ciphertexts of the shard, by tenant. The query scans the blobs, so callers
+/// first check that the cheap sum exceeds the limit.
+pub(crate) async fn unpinned_bytes(
+    sql: &mut Connection,
+    shard: i32,
+    now_micros: i64,
+) -> Result<BTreeMap<TenantId, u64>, Error> {
     let rows = sql
-        .query(
+        .query(concat!(
             "SELECT tenant, CAST(SUM(size_bytes) AS BIGINT) AS bytes FROM blobs WHERE is_key = 0 AND NOT EXISTS (
             SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
-            AND (pins.until_micros IS NULL OR pins.until_micros > $1)) GROUP BY tenant",
-        )
+            AND (pins.until_micros IS NULL OR pins.until_micros > $1)) AND ",
+            of_shard!("blobs.tenant", "$2"),
+            " GROUP BY tenant"
+        ))
         .bind(now_micros)
+        .bind(shard)
         .all()
         .await?;
     rows.iter().map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("bytes")?)))).collect()

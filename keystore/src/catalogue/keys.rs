@@ -4,7 +4,7 @@ use cloakwork_params::KeyId;
 use cloakwork_storage::Row;
 
 use super::{Connection, from_sql};
-use crate::{Digest, Error, TenantId};
+use crate::{Digest, Error, TenantId, of_shard};
 
 /// A key's row, without its parts.
 #[derive(Clone, Copy, Debug)]
@@ -101,8 +101,13 @@ pub(crate) async fn start_deleting(sql: &mut Connection, tenant: &TenantId, key:
 }
 
 /// Keys of all tenants that are being deleted and still have rows, at most `limit`.
-pub(crate) async fn deleting(sql: &mut Connection, limit: u32) -> Result<Vec<(TenantId, KeyId)>, Error> {
-    let rows = sql.query("SELECT tenant, key_id FROM keys WHERE deleting = 1 LIMIT $1").bind(limit).all().await?;
+pub(crate) async fn deleting(sql: &mut Connection, shard: i32, limit: u32) -> Result<Vec<(TenantId, KeyId)>, Error> {
+    let query = sql.query(concat!(
+        "SELECT tenant, key_id FROM keys WHERE deleting = 1 AND ",
+        of_shard!("keys.tenant", "$1"),
+        " LIMIT $2"
+    ));
+    let rows = query.bind(shard).bind(limit).all().await?;
     let name = |row: &Row| Ok((TenantId::new(row.text("tenant")?)?, KeyId(row.array("key_id")?)));
     rows.iter().map(name).collect()
 }

@@ -3,7 +3,7 @@
 use cloakwork_storage::{Batch, Each};
 
 use super::Connection;
-use crate::{Digest, Error, Holder, TenantId};
+use crate::{Digest, Error, Holder, TenantId, of_shard};
 
 const PUT: &str = "INSERT INTO pins (tenant, digest, holder, until_micros) VALUES ($1, $2, $3, $4)
      ON CONFLICT (tenant, digest, holder) DO UPDATE SET until_micros = excluded.until_micros";
@@ -79,20 +79,24 @@ pub(crate) fn add_release(releases: &mut Each<'_>, holder: &Holder) {
     releases.row().bind(*holder);
 }
 
-/// All holders of pins.
-pub(crate) async fn holders(sql: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
-    let rows = sql.query("SELECT DISTINCT holder FROM pins").all().await?;
+/// All holders of pins of the shard.
+pub(crate) async fn holders(sql: &mut Connection, shard: i32) -> Result<Vec<Vec<u8>>, Error> {
+    let query = sql.query(concat!("SELECT DISTINCT holder FROM pins WHERE ", of_shard!("pins.tenant", "$1")));
+    let rows = query.bind(shard).all().await?;
     rows.iter().map(|row| Ok(row.bytes("holder")?.to_vec())).collect()
 }
 
-/// Removes at most `most` expired pins, and returns the number removed.
-pub(crate) async fn expire(sql: &mut Connection, now_micros: i64, most: u32) -> Result<u64, Error> {
+/// Removes at most `most` expired pins of the shard, and returns the number removed.
+pub(crate) async fn expire(sql: &mut Connection, shard: i32, now_micros: i64, most: u32) -> Result<u64, Error> {
     let expired = sql
-        .query(
+        .query(concat!(
             "DELETE FROM pins WHERE (tenant, digest, holder) IN (
-            SELECT tenant, digest, holder FROM pins WHERE until_micros <= $1 LIMIT $2)",
-        )
+            SELECT tenant, digest, holder FROM pins WHERE until_micros <= $1 AND ",
+            of_shard!("pins.tenant", "$2"),
+            " LIMIT $3)"
+        ))
         .bind(now_micros)
+        .bind(shard)
         .bind(most)
         .execute()
         .await?;

@@ -1,7 +1,7 @@
 //! Request ids, which are idempotency keys, and the requests that they stand for.
 
 use super::Connection;
-use crate::{Error, RequestId, TenantId};
+use crate::{Error, RequestId, TenantId, of_shard};
 
 /// Records the request that an id stands for. Reuse of the id for another request is an error.
 ///
@@ -54,14 +54,17 @@ async fn forget_oldest(sql: &mut Connection, tenant: &TenantId, most: u32) -> Re
     Ok(())
 }
 
-/// Forgets at most `most` ids from before a time, and returns the number forgotten.
-pub(crate) async fn forget(sql: &mut Connection, before_micros: i64, most: u32) -> Result<u64, Error> {
+/// Forgets at most `most` ids of the shard from before a time, and returns the number forgotten.
+pub(crate) async fn forget(sql: &mut Connection, shard: i32, before_micros: i64, most: u32) -> Result<u64, Error> {
     let forgotten = sql
-        .query(
+        .query(concat!(
             "DELETE FROM requests WHERE (tenant, request_id) IN (
-            SELECT tenant, request_id FROM requests WHERE created_micros < $1 LIMIT $2)",
-        )
+            SELECT tenant, request_id FROM requests WHERE created_micros < $1 AND ",
+            of_shard!("requests.tenant", "$2"),
+            " LIMIT $3)"
+        ))
         .bind(before_micros)
+        .bind(shard)
         .bind(most)
         .execute()
         .await?;

@@ -27,6 +27,13 @@ pub const SCHEMA: Schema = Schema {
             postgres: Some(include_str!("../../migrations/postgres/0007_store_marker.sql")),
             compatible_from: 6,
         },
+        Migration {
+            version: 8,
+            name: "tenant shards",
+            sqlite: include_str!("../../migrations/sqlite/0008_tenant_shards.sql"),
+            postgres: Some(include_str!("../../migrations/postgres/0008_tenant_shards.sql")),
+            compatible_from: 6,
+        },
     ],
 };
 

@@ -28,9 +28,13 @@ pub(crate) async fn remove_rest(sql: &mut Connection, tenant: &TenantId, most: u
     Ok(removed)
 }
 
-/// Removes the tenant's sums. Call this once the tenant has no other rows.
+/// Removes the tenant's sums and its shard. Call this once the tenant has no other rows.
 pub(crate) async fn remove_sums(sql: &mut Connection, tenant: &TenantId) -> Result<(), Error> {
-    for statement in ["DELETE FROM usage WHERE tenant = $1", "DELETE FROM request_counts WHERE tenant = $1"] {
+    for statement in [
+        "DELETE FROM usage WHERE tenant = $1",
+        "DELETE FROM request_counts WHERE tenant = $1",
+        "DELETE FROM tenant_shards WHERE tenant = $1",
+    ] {
         sql.query(statement).bind(tenant.as_str()).execute().await?;
     }
     Ok(())

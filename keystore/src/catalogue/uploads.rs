@@ -3,7 +3,7 @@
 use cloakwork_storage::Row;
 
 use super::{Connection, from_sql, to_sql};
-use crate::{Digest, Error, TenantId, UploadId};
+use crate::{Digest, Error, TenantId, UploadId, of_shard};
 
 /// An upload's row in the catalogue.
 #[derive(Clone, Debug)]
@@ -116,10 +116,14 @@ pub(crate) async fn remove_finished(sql: &mut Connection, id: &UploadId) -> Resu
     Ok(())
 }
 
-/// Number of open uploads of the tenant's clients and of all clients, and the announced bytes of
+/// Number of open uploads of the tenant's clients and of all clients of the shard, and the announced bytes of
 /// the tenant's open uploads. Uploads of results do not count as uploads, but their bytes count.
-pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64, u64, u64), Error> {
-    let total = sql.query("SELECT COUNT(*) AS uploads FROM uploads WHERE complete = 0 AND result = 0").one().await?;
+pub(crate) async fn open(sql: &mut Connection, shard: i32, tenant: &TenantId) -> Result<(u64, u64, u64), Error> {
+    let total = sql.query(concat!(
+        "SELECT COUNT(*) AS uploads FROM uploads WHERE complete = 0 AND result = 0 AND ",
+        of_shard!("uploads.tenant", "$1")
+    ));
+    let total = total.bind(shard).one().await?;
     let own = sql
         .query(
             "SELECT CAST(COALESCE(SUM(1 - result), 0) AS BIGINT) AS uploads,
@@ -132,13 +136,15 @@ pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64
     Ok((from_sql(own.int("uploads")?), from_sql(total.int("uploads")?), from_sql(own.int("bytes")?)))
 }
 
-/// The tenant whose clients have the most open uploads, and the number of these uploads.
-pub(crate) async fn largest(sql: &mut Connection) -> Result<Option<(TenantId, u64)>, Error> {
+/// The tenant of the shard whose clients have the most open uploads, and the number of these uploads.
+pub(crate) async fn largest(sql: &mut Connection, shard: i32) -> Result<Option<(TenantId, u64)>, Error> {
     let row = sql
-        .query(
-            "SELECT tenant, COUNT(*) AS uploads FROM uploads WHERE complete = 0 AND result = 0
-             GROUP BY tenant ORDER BY COUNT(*) DESC, tenant LIMIT 1",
-        )
+        .query(concat!(
+            "SELECT tenant, COUNT(*) AS uploads FROM uploads WHERE complete = 0 AND result = 0 AND ",
+            of_shard!("uploads.tenant", "$1"),
+            " GROUP BY tenant ORDER BY COUNT(*) DESC, tenant LIMIT 1"
+        ))
+        .bind(shard)
         .optional()
         .await?;
     row.map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("uploads")?)))).transpose()
@@ -167,11 +173,21 @@ pub(crate) async fn silent(
     rows.iter().map(read).collect()
 }
 
-/// At most `most` expired uploads, open or complete, earliest first.
-pub(crate) async fn expired(sql: &mut Connection, now_micros: i64, most: u32) -> Result<Vec<UploadRow>, Error> {
+/// At most `most` expired uploads of the shard, open or complete, earliest first.
+pub(crate) async fn expired(
+    sql: &mut Connection,
+    shard: i32,
+    now_micros: i64,
+    most: u32,
+) -> Result<Vec<UploadRow>, Error> {
     let rows = sql
-        .query("SELECT * FROM uploads WHERE expires_micros <= $1 ORDER BY expires_micros LIMIT $2")
+        .query(concat!(
+            "SELECT * FROM uploads WHERE expires_micros <= $1 AND ",
+            of_shard!("uploads.tenant", "$2"),
+            " ORDER BY expires_micros LIMIT $3"
+        ))
         .bind(now_micros)
+        .bind(shard)
         .bind(most)
         .all()
         .await?;

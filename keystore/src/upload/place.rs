@@ -76,7 +76,7 @@ impl Keystore {
         purpose: Purpose,
         bytes: u64,
     ) -> Result<Option<(TenantId, Error)>, Error> {
-        let (mine, total, _) = uploads::open(sql, tenant).await?;
+        let (mine, total, _) = uploads::open(sql, self.shard(), tenant).await?;
         let (mine_max, total_max) = (self.limits().uploads_per_tenant, self.limits().uploads_total);
         let counts = purpose == Purpose::Upload;
         if counts && mine >= mine_max.into() {
@@ -84,7 +84,7 @@ impl Keystore {
         }
         if counts && total >= total_max.into() {
             // A tenant within an even share of the places loses none.
-            let largest = uploads::largest(sql).await?.filter(|(_, open)| *open > mine + 1);
+            let largest = uploads::largest(sql, self.shard()).await?.filter(|(_, open)| *open > mine + 1);
             let giver = largest.map_or_else(|| tenant.clone(), |(giver, _)| giver);
             return Ok(Some((giver, Error::TooManyUploads { what: "open uploads", limit: total_max })));
         }

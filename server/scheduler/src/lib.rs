@@ -28,6 +28,7 @@ mod event;
 mod job;
 mod jobs;
 mod meter;
+pub mod placement;
 mod queue;
 mod scheduler;
 mod seat;

@@ -163,7 +163,7 @@ impl Verifier {
             Duration::from_micros(u64::try_from(end.saturating_sub(now_micros)).unwrap_or_default())
         });
         self.store.note_use(id, &stored);
-        Ok((Principal { tenant, scopes }, self.remember_time.min(left)))
+        Ok((Principal { tenant, shard: stored.shard, scopes }, self.remember_time.min(left)))
     }
 
     fn remembered(&self, hash: &[u8; 32]) -> Option<Principal> {

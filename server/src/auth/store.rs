@@ -6,7 +6,7 @@ use cloakwork_clock::{Clock, unix_micros_after};
 use cloakwork_storage::{Asker, Database, Error, Row, Rows};
 
 use super::{Scopes, Secret, TokenId};
-use crate::tenant::Tenant;
+use crate::{shards, tenant::Tenant};
 
 /// Maximum age of the stored time of a token's last use before it is written again.
 const LAST_USED_PRECISION: Duration = Duration::from_secs(300);
@@ -27,6 +27,9 @@ pub enum StoreError {
     /// The tenant does not exist, or is revoked.
     #[error("tenant '{0}' does not exist or is revoked; `tenant list` shows all tenants, `tenant create` creates one")]
     TenantUnknown(Tenant),
+    /// The database has no such shard.
+    #[error("the database has no shard {0}; `cloakwork-server shards` lists them")]
+    ShardUnknown(i32),
     /// The token does not exist.
     #[error("token '{0}' does not exist; `token list` shows all tokens")]
     TokenUnknown(TokenId),
@@ -50,6 +53,8 @@ pub struct TenantRow {
     pub created_micros: i64,
     /// Time at which all its tokens were revoked, if they were.
     pub revoked_micros: Option<i64>,
+    /// Its shard.
+    pub shard: i32,
 }
 
 /// A token as listed. Times are microseconds since 1970.
@@ -77,6 +82,7 @@ pub struct TokenRow {
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) tenant: String,
+    pub(super) shard: i32,
     pub(super) hash: [u8; 32],
     pub(super) scopes: String,
     pub(super) expires_micros: Option<i64>,
@@ -91,6 +97,7 @@ impl TenantRow {
             name: row.text("name")?.to_owned(),
             created_micros: row.int("created_micros")?,
             revoked_micros: row.int_or_null("revoked_micros")?,
+            shard: row.small("shard")?,
         })
     }
 }
@@ -114,6 +121,7 @@ impl Stored {
     fn of(row: &Row) -> Result<Self, Error> {
         Ok(Self {
             tenant: row.text("tenant")?.to_owned(),
+            shard: row.small("shard")?,
             hash: row.array("hash")?,
             scopes: row.text("scopes")?.to_owned(),
             expires_micros: row.int_or_null("expires_micros")?,
@@ -130,8 +138,39 @@ impl TokenStore {
         Self { database, clock }
     }
 
-    /// Creates a tenant.
-    pub async fn create_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
+    /// The shard for a new tenant: the wanted one, or else the one with the fewest tenants.
+    pub async fn place(&self, wanted: Option<i32>) -> Result<i32, StoreError> {
+        if !self.database.is_on_server() {
+            return self.known_shard(wanted.unwrap_or(0)).await;
+        }
+        match wanted {
+            Some(shard) => self.known_shard(shard).await,
+            None => Ok(shards::emptiest(&self.database).await?),
+        }
+    }
+
+    /// Fails unless the database has this shard.
+    async fn known_shard(&self, shard: i32) -> Result<i32, StoreError> {
+        let is_known = shard == 0 || self.database.is_on_server() && shards::exists(&self.database, shard).await?;
+        if is_known { Ok(shard) } else { Err(StoreError::ShardUnknown(shard)) }
+    }
+
+    /// Asks for the move of a tenant to another shard. The owner of its shard carries the move out.
+    pub async fn want_shard(&self, tenant: &Tenant, shard: i32) -> Result<(), StoreError> {
+        self.known_shard(shard).await?;
+        if !self.has_tenant(tenant).await? {
+            return Err(StoreError::TenantUnknown(tenant.clone()));
+        }
+        Ok(shards::want(&self.database, tenant, shard).await?)
+    }
+
+    /// The shard of a tenant.
+    pub async fn shard_of(&self, tenant: &Tenant) -> Result<i32, StoreError> {
+        Ok(shards::of_tenant(&self.database, tenant).await?)
+    }
+
+    /// Creates a tenant in a shard that the database has.
+    pub async fn create_tenant(&self, tenant: &Tenant, shard: i32) -> Result<(), StoreError> {
         let mut write = self.database.write(Asker::Server, Rows::All).await?;
         let made = write
             .query("INSERT INTO tenants (name, created_micros) VALUES ($1, $2) ON CONFLICT DO NOTHING")
@@ -139,6 +178,13 @@ impl TokenStore {
             .bind(self.clock.unix_micros())
             .execute()
             .await?;
+        if made > 0 && shard != 0 {
+            let place = write.query(
+                "INSERT INTO tenant_shards (tenant, shard, moved_micros) VALUES ($1, $2, 0) \
+                 ON CONFLICT (tenant) DO UPDATE SET shard = excluded.shard",
+            );
+            place.bind(tenant.as_str()).bind(shard).execute().await?;
+        }
         write.commit().await?;
         if made == 0 { Err(StoreError::TenantExists(tenant.clone())) } else { Ok(()) }
     }
@@ -175,7 +221,11 @@ impl TokenStore {
     /// All tenants, sorted by name.
     pub async fn tenants(&self) -> Result<Vec<TenantRow>, StoreError> {
         let mut reader = self.database.read(Asker::Server).await?;
-        let rows = reader.query("SELECT name, created_micros, revoked_micros FROM tenants ORDER BY name").all().await?;
+        let query = reader.query(
+            "SELECT name, created_micros, revoked_micros, COALESCE((SELECT shard FROM tenant_shards \
+             WHERE tenant_shards.tenant = tenants.name), 0) AS shard FROM tenants ORDER BY name",
+        );
+        let rows = query.all().await?;
         Ok(rows.iter().map(TenantRow::of).collect::<Result<_, _>>()?)
     }
 
@@ -248,8 +298,9 @@ impl TokenStore {
     pub(super) async fn find(&self, id: &TokenId) -> Result<Option<Stored>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
         let query = reader.query(
-            "SELECT tenant, hash, scopes, expires_micros, tokens.revoked_micros AS revoked_micros, \
-             tenants.revoked_micros AS tenant_revoked_micros, last_used_micros \
+            "SELECT tokens.tenant AS tenant, hash, scopes, expires_micros, tokens.revoked_micros AS revoked_micros, \
+             tenants.revoked_micros AS tenant_revoked_micros, last_used_micros, \
+             COALESCE((SELECT shard FROM tenant_shards WHERE tenant_shards.tenant = tokens.tenant), 0) AS shard \
              FROM tokens JOIN tenants ON tenants.name = tokens.tenant WHERE id = $1",
         );
         query.bind(id.as_str()).optional().await?.as_ref().map(Stored::of).transpose()

@@ -34,7 +34,7 @@ impl Fixture {
         let time = ManualClock::at(1_700_000_000_000_000);
         let store = TokenStore::new(cloakwork_tests_database::open(&path, &SCHEMAS, 2).await, time.clock());
         let acme = Tenant::new("acme").unwrap();
-        store.create_tenant(&acme).await.unwrap();
+        store.create_tenant(&acme, 0).await.unwrap();
         Self { time, store, acme, path, _directory: directory }
     }
 
@@ -272,7 +272,7 @@ async fn the_last_use_is_recorded_and_tenant_names_are_unique() {
         assert!(begin.elapsed() < Duration::from_secs(30), "the use was never recorded");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let again = fixture.store.create_tenant(&fixture.acme).await;
+    let again = fixture.store.create_tenant(&fixture.acme, 0).await;
     assert!(matches!(again, Err(store::StoreError::TenantExists(_))));
     let nobody = fixture.store.revoke_tenant(&Tenant::local()).await;
     assert!(matches!(nobody, Err(store::StoreError::TenantUnknown(_))));

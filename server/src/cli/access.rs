@@ -25,6 +25,23 @@ pub(super) enum TenantCommand {
         /// Name of the tenant: 1 to 63 characters of a-z, 0-9 and '-'.
         #[arg(value_parser = tenant)]
         name: Tenant,
+        /// Shard of a database on a server; by default, the shard with the fewest tenants.
+        #[arg(long, value_name = "NUMBER")]
+        shard: Option<i32>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Move a tenant to another shard of a database on a server.
+    ///
+    /// The owner of the tenant's shard carries out the move once the tenant has neither unfinished
+    /// jobs nor open uploads. The tenant's calls wait meanwhile. The command returns after the move.
+    /// If the command is interrupted, the move still happens.
+    Move {
+        #[arg(value_parser = tenant)]
+        name: Tenant,
+        /// The tenant's next shard.
+        #[arg(long, value_name = "NUMBER")]
+        shard: i32,
         #[command(flatten)]
         place: Place,
     },
@@ -94,8 +111,12 @@ pub(super) enum TokenCommand {
 impl TenantCommand {
     pub(super) fn run(self) -> Result<(), ExitCode> {
         match self {
-            Self::Create { name, place } => {
-                with_store(place, Missing::Made, async |store| store.create_tenant(&name).await.map(nothing))
+            Self::Create { name, shard, place } => with_store(place, Missing::Made, async |store| {
+                let shard = store.place(shard).await?;
+                store.create_tenant(&name, shard).await.map(nothing)
+            }),
+            Self::Move { name, shard, place } => {
+                with_store(place, Missing::Refused, async |store| move_to(&store, &name, shard).await)
             }
             Self::Revoke { name, place } => {
                 with_store(place, Missing::Refused, async |store| store.revoke_tenant(&name).await.map(nothing))
@@ -104,10 +125,10 @@ impl TenantCommand {
                 with_store(place, Missing::Refused, async |store| delete(&store, &name).await)
             }
             Self::List { place } => with_store(place, Missing::Refused, async |store| {
-                let mut table = format!("{:<32} {:<20} REVOKED\n", "TENANT", "CREATED");
+                let mut table = format!("{:<32} {:<20} {:<20} SHARD\n", "TENANT", "CREATED", "REVOKED");
                 for row in store.tenants().await? {
                     let (created, revoked) = (time(Some(row.created_micros)), time(row.revoked_micros));
-                    table += &format!("{:<32} {created:<20} {revoked}\n", row.name);
+                    table += &format!("{:<32} {created:<20} {revoked:<20} {}\n", row.name, row.shard);
                 }
                 Ok(table)
             }),
@@ -173,6 +194,22 @@ async fn delete(store: &TokenStore, tenant: &Tenant) -> Result<String, StoreErro
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
     Ok(format!("Tenant {tenant} is deleted, with everything that it had.\n"))
+}
+
+/// Asks for the move of a tenant, and waits for its end.
+async fn move_to(store: &TokenStore, tenant: &Tenant, shard: i32) -> Result<String, StoreError> {
+    store.want_shard(tenant, shard).await?;
+    let mut looks = 0;
+    while store.shard_of(tenant).await? != shard {
+        looks += 1;
+        if looks == SILENT_LOOKS {
+            let notice = "Waiting until the tenant has neither unfinished jobs nor open uploads, and for the server that owns \
+                          its shard. The move happens without this command too.\n";
+            let _ = io::stderr().write_all(notice.as_bytes());
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    Ok(format!("Tenant {tenant} is in shard {shard}.\n"))
 }
 
 /// Runs `work` on the tenants and tokens of the database, and prints the text that `work` returns.

@@ -24,6 +24,7 @@ use super::{
     effects::HandedIn,
     live::{Jobs, Live, TENANT_WORK_BYTES_MAX, WORK_BYTES_MAX},
     loads::Loads,
+    placement::Placement,
     record,
     recover::Stall,
     settle::Commit,
@@ -67,6 +68,8 @@ pub(super) struct Actor {
     pub(super) requests: HashMap<(Arc<str>, [u8; 16]), JobId>,
     pub(super) tenants: HashMap<Arc<str>, cloakwork_scheduler::TenantId>,
     pub(super) workers: Workers,
+    /// Workers on their way to other shards.
+    pub(super) placement: Placement,
     /// Rows that are computed a second time.
     pub(super) checks: Checks,
     /// Bytes of the work that is kept in memory.
@@ -118,6 +121,7 @@ impl Actor {
             jobs: Jobs::new(),
             requests: HashMap::new(),
             tenants: HashMap::new(),
+            placement: Placement::new(),
             checks: Checks::default(),
             work_bytes: FairShare::new(WORK_BYTES_MAX, TENANT_WORK_BYTES_MAX),
             loads,
@@ -162,6 +166,7 @@ impl Actor {
                 }
             }
             loaded = self.loads.next() => self.loaded(loaded),
+            () = self.parts.store.ownership().fell_behind() => self.fell_behind().await,
             () = sleep_until(wake) => {}
         }
         let handled = batch.len();
@@ -215,9 +220,13 @@ impl Actor {
                 Some(_) => drop(reply.send(())),
             },
             Command::RefuseQuarantined { worker, reply } => drop(reply.send(self.checks.refuse_quarantined(worker))),
-            Command::Attach { report, turn: _turn, reply } => {
+            Command::Attach { report, seat, turn: _turn, reply } => {
                 let worker = report.worker;
-                match self.checks.refuse_quarantined(worker).and_then(|()| self.workers.attach(report.clone())) {
+                let now_micros = self.uptime.micros();
+                let admitted = self.checks.refuse_quarantined(worker);
+                let admitted =
+                    admitted.and_then(|()| self.placement.admit(&self.parts.neighbours, now_micros, &report, seat));
+                match admitted.and_then(|()| self.workers.attach(report.clone())) {
                     Ok((wishes, stream)) => {
                         self.reported(&report);
                         // The complete assignment, changed or not, because the new stream has
@@ -240,6 +249,7 @@ impl Actor {
             Command::Detach { worker, stream } => {
                 if self.workers.detach(worker, stream) {
                     self.parts.telemetry.metrics.worker_disconnects.add(1, ["left"]);
+                    self.placement.forget(worker);
                     self.step(Event::WorkerGone { worker, crashed: false });
                 }
                 self.pools_changed();
@@ -317,7 +327,9 @@ impl Actor {
                 live.publish(|view| (view.rows_done, view.stage) = now);
             }
         }
-        self.step(Event::Reported { worker: report.worker, report: report.report.clone() });
+        let mut event = report.report.clone();
+        event.draining |= self.placement.is_leaving(report.worker);
+        self.step(Event::Reported { worker: report.worker, report: event });
         self.pools_changed();
     }
 
@@ -378,6 +390,7 @@ impl Actor {
         for (worker, name) in self.workers.take_lost() {
             tracing::warn!(worker = %format_args!("{:032x}", worker.0), name = &*name, "a worker is lost");
             self.parts.telemetry.metrics.worker_disconnects.add(1, ["lost"]);
+            self.placement.forget(worker);
             self.step(Event::WorkerGone { worker, crashed: true });
         }
         if self.scheduler.next_timer().is_some_and(|due| due <= self.uptime.micros()) {
@@ -388,6 +401,9 @@ impl Actor {
         let metrics = &self.parts.telemetry.metrics;
         record::observe(metrics, &stats, self.uptime.micros(), &self.pools.borrow());
         self.parts.backlogs.observe(metrics, &stats);
+        if !self.draining {
+            self.place_workers(&stats);
+        }
     }
 
     /// When the loop must run although nothing has happened.
@@ -399,7 +415,8 @@ impl Actor {
         if self.commit.is_some() && !self.has_room() && !self.commands.is_empty() {
             return far;
         }
-        let timers = [self.scheduler.next_timer(), self.workers.next_lost(), self.pools_due_micros];
+        let placement = self.placement.due(&self.parts.neighbours).filter(|_| !self.draining);
+        let timers = [self.scheduler.next_timer(), self.workers.next_lost(), self.pools_due_micros, placement];
         let timer = timers.into_iter().flatten().min().map(|due| {
             let left = Duration::from_micros(due.saturating_sub(self.uptime.micros()));
             now.checked_add(left).map_or(far, |due| due.min(far))
@@ -422,6 +439,8 @@ impl Actor {
         self.parts.store.settle().await?;
         let stored = self.parts.store.live_jobs().await?;
         self.last_end = Some(Instant::now());
+        // Ends that the database knows may not be on its disk, and callers are about to see them.
+        self.late_since.get_or_insert_with(Instant::now);
         let told = std::mem::take(&mut self.decided).handed_over;
         self.assignments.clear();
         self.withheld.clear();

@@ -31,11 +31,24 @@ impl Backlogs {
         let declared = |(name, pool): (&String, &Pool)| {
             let named = |set: &AnySet| pool.sets.0.is_empty() || pool.sets.0.contains(&set.name());
             let sets = AnySet::all().filter(named).map(AnySet::id).collect();
-            let set = table::by_name(REFERENCE_SET);
-            let cost_per_second = set.map_or(1, |set| cost_of_blocks(set, pool.bootstraps_per_second, 0));
+            let cost_per_second = cost_per_second(pool.bootstraps_per_second);
             Declared { name: name.clone().leak(), sets, cost_per_second }
         };
         Self(pools.iter().map(declared).collect())
+    }
+
+    /// Time in milliseconds that one worker of a pool would take for the pool's work. A worker of a
+    /// pool that is not declared computes all sets, as fast as [`UNDECLARED_RATE`] says.
+    pub(super) fn millis(&self, stats: &Stats, pool: &str) -> u64 {
+        let millis = match self.0.iter().find(|declared| declared.name == pool) {
+            Some(declared) => (declared.work(stats) * 1000).div_ceil(declared.cost_per_second.into()),
+            None => {
+                let waiting: u128 = stats.waiting.values().sum();
+                let rate = cost_per_second(UNDECLARED_RATE);
+                ((waiting + held(stats, pool)) * 1000).div_ceil(rate.into())
+            }
+        };
+        u64::try_from(millis).unwrap_or(u64::MAX)
     }
 
     /// Records the seconds that one worker of a pool would take for the pool's work: for the
@@ -43,14 +56,33 @@ impl Backlogs {
     /// its workers hold. A pool with a held job has some work left, so the autoscaler keeps a
     /// worker.
     pub(super) fn observe(&self, metrics: &Metrics, stats: &Stats) {
-        for Declared { name, sets, cost_per_second } in &self.0 {
-            let waiting: u128 = sets.iter().filter_map(|set| stats.waiting.get(set)).sum();
-            let pool = stats.pools.get(*name);
-            let held = pool.map_or(0, |pool| pool.held_cost.max(u128::from(pool.jobs > 0)));
-            let seconds = (waiting + held).div_ceil(u128::from(*cost_per_second));
-            metrics.pool_backlog.set(u64::try_from(seconds).unwrap_or(u64::MAX), [*name]);
+        for declared in &self.0 {
+            let seconds = declared.work(stats).div_ceil(declared.cost_per_second.into());
+            metrics.pool_backlog.set(u64::try_from(seconds).unwrap_or(u64::MAX), [declared.name]);
         }
     }
+}
+
+impl Declared {
+    /// Cost of the work that is left for the pool.
+    fn work(&self, stats: &Stats) -> u128 {
+        let waiting: u128 = self.sets.iter().filter_map(|set| stats.waiting.get(set)).sum();
+        waiting + held(stats, self.name)
+    }
+}
+
+/// Bootstraps of [`REFERENCE_SET`] that a worker computes in a second, where no setting says it.
+/// About one core.
+const UNDECLARED_RATE: u64 = 300;
+
+/// Cost that the workers of a pool hold.
+fn held(stats: &Stats, pool: &str) -> u128 {
+    stats.pools.get(pool).map_or(0, |pool| pool.held_cost.max(u128::from(pool.jobs > 0)))
+}
+
+/// Cost of so many bootstraps of [`REFERENCE_SET`] in a second, at least 1.
+fn cost_per_second(bootstraps: u64) -> u64 {
+    table::by_name(REFERENCE_SET).map_or(1, |set| cost_of_blocks(set, bootstraps, 0)).max(1)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::{
     Watched,
     checks::Sample,
     live::{Leased, Wish},
+    placement::Seat,
     submit::Admitted,
 };
 use crate::{error::ApiError, jobs::Content};
@@ -49,6 +50,7 @@ pub(super) enum Command {
     },
     Attach {
         report: Arc<WorkerReport>,
+        seat: Seat,
         turn: Share<WorkerId>,
         reply: oneshot::Sender<Result<(watch::Receiver<Wish>, u64), ApiError>>,
     },

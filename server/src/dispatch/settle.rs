@@ -12,7 +12,8 @@
 //! two cases holds. Either the job is unknown and its caller has heard nothing, or its caller has
 //! the result and the job is computed once more. If the store fails, the early attempt is withdrawn
 //! and its caller refused. An end that was handed over is written as soon as the store works again.
-//! Both actions wait for the commit while another server may have taken over (`owner.rs`).
+//! Both actions wait for the commit while another server may have taken over (`owner.rs`), and so
+//! does everything else that callers and workers learn.
 
 use std::{
     collections::HashSet,
@@ -61,7 +62,7 @@ impl Actor {
             if self.commit.is_some() {
                 return;
             }
-            if self.decided.writes() || self.late_is_due() {
+            if self.decided.writes() || self.late_is_due() || self.must_ask() {
                 if told {
                     // Lets the tasks that were just notified run before the database's thread takes
                     // the core.
@@ -86,6 +87,17 @@ impl Actor {
         match commit {
             Some(commit) => commit.applied.as_mut().await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Reads all jobs anew, because the database lost batches that it had committed. If a transaction
+    /// is on its way, it fails, which leads to the same.
+    pub(super) async fn fell_behind(&mut self) {
+        if self.commit.is_none() {
+            let (decided, late) = (Decided::default(), Vec::new());
+            let applied = Box::pin(std::future::ready(Ok(())));
+            let nothing = Commit { decided, late, survival: Survival::Crash, begun: Instant::now(), applied };
+            self.recover(nothing, Error::Fenced).await;
         }
     }
 
@@ -116,6 +128,14 @@ impl Actor {
             }
             self.settle().await;
         }
+    }
+
+    /// Whether another server may have taken over, and somebody waits for a decision. A transaction
+    /// without writes asks the database then. A server that was suspended could otherwise tell a
+    /// worker to drop jobs that it computes for the next owner.
+    fn must_ask(&self) -> bool {
+        let waits = !self.decided.answers.is_empty() || !self.assignments.is_empty() || !self.withheld.is_empty();
+        waits && !self.parts.store.ownership().is_certain()
     }
 
     fn begin_commit(&mut self) {

@@ -2,6 +2,7 @@
 
 mod checks;
 mod decisions;
+mod placement;
 mod store;
 mod workers;
 
@@ -71,7 +72,7 @@ impl Fixture {
         let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &schemas, 1).await;
         let (anchor, replica) = (owner::tests::anchor(&[1]), Replica::new().unwrap());
         let candidate = Candidate { replica, url: owner::tests::URL, anchor: &anchor, database: &database };
-        let (ownership, database) = candidate.take(&Clock::system(), |_| ()).await.unwrap();
+        let (ownership, database) = candidate.take(&Clock::system()).await.unwrap();
         let store = Store::owned(database.clone(), ownership.clone());
         Some((Self::on(directory, database, store).await, ownership))
     }
@@ -81,7 +82,7 @@ impl Fixture {
         let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
         let telemetry = Arc::new(Telemetry::new().unwrap());
         let (dispatcher, running) = start(parts(&store, &keystore, &time, &telemetry)).await;
-        let (mut wishes, _) = dispatcher.attach(report(WORKER)).await.unwrap();
+        let (mut wishes, _) = dispatcher.attach(report(WORKER), Seat::Here).await.unwrap();
         wishes.wait_for(Option::is_some).await.unwrap();
         let keys = KeyUses::default();
         Self { time, dispatcher, running, database, store, keystore, telemetry, wishes, keys, _directory: directory }
@@ -289,6 +290,7 @@ fn parts(store: &Store, keystore: &Keystore, time: &ManualClock, telemetry: &Arc
         limits: Arc::default(),
         telemetry: telemetry.clone(),
         backlogs: Backlogs::default(),
+        neighbours: Neighbours::none(),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Headers that the server reads. All other headers are dropped.
-const KEPT: [HeaderName; 7] = [
+const KEPT: [HeaderName; 8] = [
     AUTHORIZATION,
     CONTENT_TYPE,
     TE,
@@ -35,10 +35,14 @@ const KEPT: [HeaderName; 7] = [
     HeaderName::from_static("grpc-encoding"),
     HeaderName::from_static("grpc-timeout"),
     HeaderName::from_static(FORWARDED_BY_SERVER),
+    HeaderName::from_static(SHARD_OF_WORKER),
 ];
 
 /// Header of a call that another server has passed on.
 pub(super) const FORWARDED_BY_SERVER: &str = "cloakwork-forwarded";
+
+/// Header with the shard that a worker serves, in calls of the worker and in answers to it.
+pub const SHARD_OF_WORKER: &str = "cloakwork-shard";
 
 /// Headers that proxies add. A request with one of these headers counts neither as direct nor as
 /// certified, because the certificate would be the proxy's.

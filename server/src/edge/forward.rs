@@ -1,23 +1,28 @@
-//! Where calls are handled: by the server that owns the database.
+//! Where calls are handled: by the server that owns the shard of the caller's tenant.
 //!
-//! A server that does not own the database passes each call on to the owner. If the owner stops or
-//! fails before its answer, the server repeats the call: at the next owner, or here, once this
-//! server has taken the database over. A repetition has no second effect, because the protocol
-//! demands a request id for each request that creates something. So callers notice a change of the
-//! owner as a delay only. Two kinds of calls are not repeated:
+//! Any other server passes the call on to the owner. If the owner stops or fails before its answer,
+//! the server repeats the call: at the next owner, or here, once this server has taken the shard
+//! over. A repetition has no second effect, because the protocol demands a request id for each
+//! request that creates something. So callers notice a change of the owner as a delay only. Two
+//! kinds of calls are not repeated:
 //!
 //! - Streams of messages. Clients continue an upload where it broke off.
 //! - Calls whose answer has begun, such as downloads. Their callers see the answer break off.
 //!
 //! The owner checks the token of a call again. A call that was passed on never counts as a call
 //! from the owner's own machine, and never has a client certificate.
+//!
+//! Calls of workers are not passed on. A worker serves one shard, which its calls name in a header,
+//! and a server that does not own the shard names the server that does.
 
+mod handled;
+mod homes;
 mod links;
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, request::Parts};
+use http::{HeaderValue, Request, Response, request::Parts};
 use http_body::Body as HttpBody;
 use tokio::{
     sync::watch,
@@ -28,36 +33,30 @@ use tonic::{Code, Status, body::Body, service::Routes, transport::ClientTlsConfi
 use tonic_types::StatusExt as _;
 use tower::Service as _;
 
-use self::links::Links;
-use super::{arrival::FORWARDED_BY_SERVER, deadline::Deadline};
+pub use self::{handled::Handled, homes::Homes};
+use self::{homes::Home, links::Links};
+use super::{
+    arrival::{FORWARDED_BY_SERVER, SHARD_OF_WORKER},
+    deadline::Deadline,
+};
 use crate::{
     auth::{
-        Peer,
+        Peer, Principal,
         policy::{Access, Load, Rule},
     },
-    error::{ApiError, DRAINING, NOT_OWNER},
+    error::{ApiError, DRAINING, INTERNAL, NOT_OWNER},
     limits::Limits,
     message::{self, Whole},
     metrics::Telemetry,
 };
-
-/// The server that handles calls.
-#[derive(Clone, Debug)]
-pub enum Home {
-    /// No server owns the database, as far as is known.
-    Nowhere,
-    /// The server with this URL owns the database.
-    At(Arc<str>),
-    /// This server owns the database.
-    Here(Routes),
-}
 
 /// Brings calls to the server that handles them.
 #[derive(Debug)]
 pub struct Forward {
     /// Health and reflection, which each server answers for itself.
     standard: Routes,
-    home: watch::Receiver<Home>,
+    homes: watch::Receiver<Homes>,
+    handled: Arc<Handled>,
     links: Links,
     owner_wait: Duration,
     message_bytes_max: u64,
@@ -77,12 +76,12 @@ const REPEAT_PAUSE: Duration = Duration::from_millis(100);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Forward {
-    /// Calls go where `home` says. `standard` are the services that each server answers for itself.
+    /// Calls go where `homes` says. `standard` are the services that each server answers for itself.
     /// With `tls`, the owner must present a certificate that `tls` accepts. Once `draining` is
     /// cancelled, calls wait for no owner and no job.
     pub fn new(
         standard: Routes,
-        home: watch::Receiver<Home>,
+        homes: watch::Receiver<Homes>,
         tls: Option<ClientTlsConfig>,
         limits: &Limits,
         telemetry: Arc<Telemetry>,
@@ -94,14 +93,14 @@ impl Forward {
         telemetry.metrics.forward_repeats.add(0, []);
         let (links, message_bytes_max) = (Links::new(tls, limits), limits.message_bytes);
         let (standard, owner_wait) = (standard.prepare(), OWNER_WAIT_MAX);
-        Self { standard, home, links, owner_wait, message_bytes_max, telemetry, draining }
+        Self { standard, homes, handled: Arc::default(), links, owner_wait, message_bytes_max, telemetry, draining }
     }
 
     /// Calls are handled here.
     #[cfg(test)]
     pub(crate) fn here(routes: Routes, limits: &Limits, telemetry: Arc<Telemetry>) -> Self {
-        let (_, home) = watch::channel(Home::Here(routes.clone()));
-        Self::new(routes, home, None, limits, telemetry, CancellationToken::new())
+        let (_, homes) = watch::channel(Homes::default().with(0, routes.clone()));
+        Self::new(routes, homes, None, limits, telemetry, CancellationToken::new())
     }
 
     /// Hands a call to its service, here or at the owner.
@@ -115,65 +114,112 @@ impl Forward {
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let here = match &*self.home.borrow() {
-            _ if rule.access == Access::Anyone => Some(self.standard.clone()),
-            Home::Here(routes) => Some(routes.clone()),
-            Home::At(_) | Home::Nowhere => None,
-        };
-        match here {
-            Some(routes) => Ok(handle(routes, request).await),
-            None => self.forward(peer, rule, request.map(Body::new)).await,
+        if rule.access == Access::Anyone {
+            return Ok(handle(self.standard.clone(), request).await);
+        }
+        if rule.is_of_workers() {
+            return self.of_worker(peer, request).await;
+        }
+        let principal = request.extensions().get::<Principal>().cloned();
+        let Some(caller) = principal else { return Err(INTERNAL.error("a call has no caller")) };
+        // A move waits for the calls that are counted here. A call is counted before the look,
+        // because the move may begin between the two.
+        let handling = self.handled.begin(caller.tenant.clone());
+        let home = self.homes.borrow().of(&caller);
+        match home {
+            Home::Here(routes) => Ok(handle(routes, request).await),
+            Home::At(_) | Home::Nowhere => {
+                drop(handling);
+                self.forward(peer, rule, &caller, request.map(Body::new)).await
+            }
         }
     }
 
-    async fn forward(&self, peer: Peer, rule: &Rule, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+    /// Handles the call of a worker, unless the worker serves another shard.
+    async fn of_worker<B>(&self, peer: Peer, request: Request<B>) -> Result<Response<Body>, ApiError>
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let shard = request.headers().get(SHARD_OF_WORKER).and_then(|shard| shard.to_str().ok()?.parse().ok());
+        let home = self.homes.borrow().of_worker(shard.filter(|_| peer != Peer::Embedded));
+        match home {
+            (shard, Home::Here(routes)) => {
+                let mut answer = handle(routes, request).await;
+                answer.headers_mut().insert(SHARD_OF_WORKER, HeaderValue::from(shard));
+                Ok(answer)
+            }
+            (shard, home) => Err(elsewhere(shard, &home)),
+        }
+    }
+
+    async fn forward(
+        &self,
+        peer: Peer,
+        rule: &Rule,
+        caller: &Principal,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, ApiError> {
         // Two servers that take each other for the owner would pass a call on for ever.
-        if rule.is_of_workers() || request.headers().contains_key(FORWARDED_BY_SERVER) {
-            return Err(self.moved());
+        if request.headers().contains_key(FORWARDED_BY_SERVER) {
+            let homes = self.homes.borrow();
+            return Err(elsewhere(homes.shard_of(caller), &homes.of(caller)));
         }
         let answer = match rule.load {
-            Load::Stream => self.pass_on(peer, rule, request).await,
+            Load::Stream => self.pass_on(peer, rule, caller, request).await,
             // The owner answers such a call at the end of the job, possibly hours later.
             Load::Wait => tokio::select! {
                 biased;
-                answer = self.repeat_until_answered(peer, rule, request) => answer,
+                answer = self.repeat_until_answered(peer, rule, caller, request) => answer,
                 () = self.draining.cancelled() => Err(stopping()),
             },
-            _ => self.repeat_until_answered(peer, rule, request).await,
+            _ => self.repeat_until_answered(peer, rule, caller, request).await,
         };
         let outcome = if answer.is_ok() { "answered" } else { "failed" };
         self.telemetry.metrics.forwarded.add(1, [outcome]);
         answer
     }
 
-    /// The refusal of a call that the caller sends to the owner itself.
-    fn moved(&self) -> ApiError {
-        let error = NOT_OWNER.error("another server owns the database").retry_after(REPEAT_PAUSE);
-        match &*self.home.borrow() {
-            Home::At(url) => error.with("owner", url),
-            Home::Nowhere | Home::Here(_) => error,
+    /// Handles a call here, after a wait for this server to own the shard.
+    async fn handle_here(&self, caller: &Principal, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+        let _handling = self.handled.begin(caller.tenant.clone());
+        let home = self.homes.borrow().of(caller);
+        match home {
+            Home::Here(routes) => Ok(handle(routes, request).await),
+            home => Err(elsewhere(caller.shard, &home)),
         }
     }
 
+    /// Calls that are handled here.
+    pub fn handled(&self) -> Arc<Handled> {
+        self.handled.clone()
+    }
+
     /// Passes a stream of messages on, once.
-    async fn pass_on(&self, peer: Peer, rule: &Rule, request: Request<Body>) -> Result<Response<Body>, ApiError> {
-        let mut home = self.home.clone();
-        let known = home.wait_for(|home| !matches!(home, Home::Nowhere));
+    async fn pass_on(
+        &self,
+        peer: Peer,
+        rule: &Rule,
+        caller: &Principal,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, ApiError> {
+        let mut homes = self.homes.clone();
+        let known = homes.wait_for(|homes| !matches!(homes.of(caller), Home::Nowhere));
         let known = tokio::select! {
             known = tokio::time::timeout(self.owner_wait, known) => known,
             () = self.draining.cancelled() => return Err(stopping()),
         };
-        match known.map(|known| known.map(|home| home.clone())) {
-            Ok(Ok(Home::Here(routes))) => Ok(handle(routes, request).await),
+        match known.map(|known| known.map(|homes| homes.of(caller))) {
+            Ok(Ok(Home::Here(_))) => self.handle_here(caller, request).await,
             Ok(Ok(Home::At(url))) => {
                 let (parts, body) = request.into_parts();
                 let sent = self.links.send(&url, rule, onward(&parts, peer, body)).await;
                 sent.map_err(|failure| {
                     tracing::debug!(%failure, %url, "a stream was not passed on");
-                    no_owner(&home)
+                    no_owner(&homes.borrow().of(caller))
                 })
             }
-            _ => Err(no_owner(&home)),
+            _ => Err(no_owner(&Home::Nowhere)),
         }
     }
 
@@ -182,6 +228,7 @@ impl Forward {
         &self,
         peer: Peer,
         rule: &Rule,
+        caller: &Principal,
         request: Request<Body>,
     ) -> Result<Response<Body>, ApiError> {
         let (parts, body) = request.into_parts();
@@ -189,19 +236,22 @@ impl Forward {
             Ok(bytes) => bytes,
             Err(status) => return Ok(status.into_http()),
         };
-        let mut home = self.home.clone();
+        let mut homes = self.homes.clone();
         let mut give_up = Instant::now() + self.owner_wait;
         loop {
-            let place = home.borrow_and_update().clone();
+            let home = homes.borrow_and_update().of(caller);
             let body = Body::new(Whole(bytes.clone()));
             let begun = Instant::now();
-            match place {
-                Home::Here(routes) => return Ok(handle(routes, Request::from_parts(parts, body)).await),
+            match &home {
+                Home::Here(_) => match self.handle_here(caller, Request::from_parts(parts.clone(), body)).await {
+                    Err(error) if error.reason() == NOT_OWNER => {}
+                    answer => return answer,
+                },
                 Home::At(url) => {
                     let sent = tokio::select! {
                         biased;
-                        sent = self.links.send(&url, rule, onward(&parts, peer, body)) => sent,
-                        () = changed(&mut home) => continue,
+                        sent = self.links.send(url, rule, onward(&parts, peer, body)) => sent,
+                        () = changed(&mut homes, caller, &home) => continue,
                     };
                     match sent {
                         Ok(answer) if !is_turned_away(&answer) => return Ok(answer),
@@ -220,7 +270,7 @@ impl Forward {
             }
             tokio::select! {
                 () = self.draining.cancelled() => return Err(stopping()),
-                () = changed(&mut home) => {}
+                () = changed(&mut homes, caller, &home) => {}
                 () = sleep(REPEAT_PAUSE) => {}
             }
             self.telemetry.metrics.forward_repeats.add(1, []);
@@ -239,9 +289,9 @@ where
     }
 }
 
-/// Waits for the next change of the owner.
-async fn changed(home: &mut watch::Receiver<Home>) {
-    if home.changed().await.is_err() {
+/// Waits until the caller has another home.
+async fn changed(homes: &mut watch::Receiver<Homes>, caller: &Principal, home: &Home) {
+    if homes.wait_for(|homes| !homes.of(caller).is(home)).await.is_err() {
         // The server stops, and the call ends with it.
         std::future::pending().await
     }
@@ -281,14 +331,24 @@ fn stopping() -> ApiError {
     DRAINING.error("the server is about to stop")
 }
 
+/// The refusal of a call that the caller sends to the owner of a shard itself.
+fn elsewhere(shard: i32, home: &Home) -> ApiError {
+    let error = NOT_OWNER.error("another server owns the shard").retry_after(REPEAT_PAUSE);
+    let error = error.with("shard", shard.to_string());
+    match home {
+        Home::At(url) => error.with("owner", url.as_ref()),
+        Home::Nowhere | Home::Here(_) => error,
+    }
+}
+
 /// The error of a call that no owner has answered.
-fn no_owner(home: &watch::Receiver<Home>) -> ApiError {
-    let message = match &*home.borrow() {
+fn no_owner(home: &Home) -> ApiError {
+    let message = match home {
         Home::At(url) => {
-            tracing::warn!(%url, "the owner of the database does not answer");
-            "the server that owns the database does not answer"
+            tracing::warn!(%url, "the owner of a shard does not answer");
+            "the server that owns the tenant's shard does not answer"
         }
-        Home::Nowhere | Home::Here(_) => "no server owns the database",
+        Home::Nowhere | Home::Here(_) => "no server owns the tenant's shard",
     };
     NOT_OWNER.error(message).retry_after(RETRY_DELAY)
 }

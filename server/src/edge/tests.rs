@@ -209,7 +209,7 @@ async fn a_revoked_token_ends_streams_and_waiting_calls() {
     let router = Router::new().route(WATCH, post(endless)).route(ATTACH, post(endless)).route(RUN, waiting);
     let fixture = Fixture::new(router, Limits::default()).await;
     let tenant = Tenant::new("acme").unwrap();
-    fixture.tokens.create_tenant(&tenant).await.unwrap();
+    fixture.tokens.create_tenant(&tenant, 0).await.unwrap();
     let mut streams = Vec::new();
     for (path, scope) in [(WATCH, Scope::Jobs), (ATTACH, Scope::Worker)] {
         let scopes = [scope].into_iter().collect();
@@ -339,7 +339,7 @@ impl Fixture {
     /// The authorization of a worker.
     async fn worker(&self) -> String {
         let tenant = Tenant::new("workers").unwrap();
-        self.tokens.create_tenant(&tenant).await.unwrap();
+        self.tokens.create_tenant(&tenant, 0).await.unwrap();
         let scopes = [Scope::Worker].into_iter().collect();
         format!("Bearer {}", self.tokens.create_token(&tenant, scopes, "", None).await.unwrap().reveal())
     }
@@ -485,7 +485,7 @@ async fn unread_answers_are_limited_by_held_bytes() {
 async fn unread_answers_to_workers_have_a_limit_of_their_own() {
     let fixture = Fixture::new(Router::new().route(READ_BLOB, post(echo)), little_memory()).await;
     let tenant = Tenant::new("workers").unwrap();
-    fixture.tokens.create_tenant(&tenant).await.unwrap();
+    fixture.tokens.create_tenant(&tenant, 0).await.unwrap();
     let scopes = [Scope::Worker].into_iter().collect();
     let token = format!("Bearer {}", fixture.tokens.create_token(&tenant, scopes, "", None).await.unwrap().reveal());
     let read = async || {

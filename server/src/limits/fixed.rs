@@ -278,14 +278,16 @@ pub const FIXED: &[Fixed] = &[
         "OWNER_WAIT_MAX",
         "server/src/edge/forward.rs",
         "Duration::from_secs(10)",
-        "Time for which a call waits for a server that owns the database",
+        "Time for which a call waits for a server that owns the shard",
     ),
     row(
         "LINKS_MAX",
         "server/src/edge/forward/links.rs",
         "64",
-        "Connections of one kind to the owner: for calls that wait for a job, and for other calls",
+        "Connections of one kind to another server: for calls that wait for a job, and for other calls",
     ),
+    row("SERVERS_MAX", "server/src/edge/forward/links.rs", "64", "Other servers to which connections stay open"),
+    row("SHARDS_MAX", "server/src/shards/count.rs", "64", "Shards of one database"),
     row(
         "STREAM_WINDOW_BYTES",
         "server/src/edge/forward/links.rs",

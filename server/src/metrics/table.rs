@@ -99,7 +99,7 @@ metrics! {
     // Workers.
     workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining)";
     worker_disconnects: Counter ["reason"] "worker_disconnects_total" "workers"
-        "Workers that disconnected, by reason (left, lost, quarantined)";
+        "Workers that disconnected, by reason (left, lost, moved, quarantined)";
     leases_expired: Counter ["clock"] "leases_expired_total" "leases"
         "Jobs taken from a worker, by the timeout that expired (connection, lease, progress)";
     certificates: Counter ["result"] "worker_certificates_total" "certificates"
@@ -123,11 +123,13 @@ metrics! {
     grpc_calls: Counter ["method", "code"] "grpc_calls_total" "calls" "Ended calls, by method and gRPC status code";
     grpc_time: Histogram ["method"] "grpc_call_seconds" "seconds" "Time of a call from its arrival to its last byte", CALL_SECONDS;
     rejected: Counter ["reason"] "rejected_total" "calls" "Calls that ended with an error, by reason. docs/errors explains each reason";
-    owner: Gauge [] "owner" "1" "1 while this server owns the database, 0 while it waits for another server to end";
+    owner: Gauge [] "owner" "1" "1 while this server owns a shard of the database, 0 while it waits for another server to end";
     fenced: Counter [] "fenced_total" "batches"
         "Batches of changes that the database refused, because another server owns it or because it lost earlier batches";
+    clock_difference: Gauge [] "clock_difference_seconds" "seconds"
+        "Seconds by which the clock of this server's machine differs from the clock of the database. The server goes by the clock of the database";
     forwarded: Counter ["outcome"] "forwarded_total" "calls"
-        "Calls of clients that this server passed on to the owner of the database, by outcome (answered, failed)";
+        "Calls of clients that this server passed on to the owner of a shard, by outcome (answered, failed)";
     forward_repeats: Counter [] "forward_repeats_total" "calls"
         "Repetitions of calls that this server passed on, because the owner stopped or failed before its answer";
     db_time: Histogram ["op"] "db_seconds" "seconds" "Time of database operations, including the wait for the writer", CALL_SECONDS;

@@ -7,7 +7,7 @@ use cloakwork_attestation::Anchor;
 use cloakwork_storage::{Asker, Connection, Database, Error, Row, Rows};
 
 /// The anchor in a row, if one is recorded.
-pub(super) fn of(row: &Row) -> Result<Option<Anchor>, Error> {
+fn of(row: &Row) -> Result<Option<Anchor>, Error> {
     let Some(text) = row.text_or_null("anchor")? else { return Ok(None) };
     text.parse().map(Some).map_err(|error| Error::Damaged(format!("the anchor of the installation: {error}")))
 }

@@ -1,6 +1,6 @@
-//! Keeping the database: the beats of its owner, and its end.
+//! Keeping a shard: the beats of its owner, and its end.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use cloakwork_storage::{Asker, Batch, Database, Error, Rows, Survival};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -17,18 +17,25 @@ const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// owner, because the beat has its own.
 pub async fn keep(ownership: Ownership, database: Database) {
     let Some(owned) = &ownership.0 else { return };
-    let mut next = Instant::now() + BEAT_INTERVAL;
+    // The takeover counts as a beat, if it was answered.
+    let mut next = Instant::now() + if ownership.is_certain() { BEAT_INTERVAL } else { Duration::ZERO };
     let mut is_away = false;
     loop {
         sleep_until(next).await;
         next = Instant::now() + BEAT_INTERVAL;
         let sent_micros = owned.uptime.micros();
+        let known = owned.seq.load(Relaxed);
         let beat = |batch: &mut Batch| _ = batch.push("SELECT cloakwork_beat($1)").bind(owned.replica.0);
-        match database.apply(Asker::Server, Rows::Apart, Survival::Crash, beat).await {
+        // A standby that takes over must have the beat: the owner relies on it.
+        let beaten = database.apply(Asker::Server, Rows::Apart, Survival::PowerFailure, beat).await;
+        if beaten.is_ok() && owned.count(&database).await.is_ok_and(|count| count < known) {
+            owned.behind.notify_one();
+        }
+        match beaten {
             Ok(()) => {
                 owned.beat_at(sent_micros);
                 if std::mem::take(&mut is_away) {
-                    tracing::info!("this server reaches the database again, and still owns it");
+                    tracing::info!("this server reaches the database again, and still owns its shard");
                 }
             }
             Err(Error::Fenced) => return owned.lost.cancel(),
@@ -37,7 +44,7 @@ pub async fn keep(ownership: Ownership, database: Database) {
                 // ended while this process was suspended. A new connection tells at once.
                 match std::mem::replace(&mut is_away, true) {
                     true => sleep(RETRY_PAUSE).await,
-                    false => tracing::warn!(%error, "the owner of the database cannot reach it"),
+                    false => tracing::warn!(%error, "the owner of a shard cannot reach its database"),
                 }
                 next = Instant::now();
             }
@@ -45,7 +52,7 @@ pub async fn keep(ownership: Ownership, database: Database) {
     }
 }
 
-/// Leaves the database to the next server. If this fails, the next server waits until it finds this
+/// Leaves the shard to the next server. If this fails, the next server waits until it finds this
 /// one silent.
 pub async fn release(ownership: &Ownership, database: &Database) {
     let Some(owned) = &ownership.0 else { return };
@@ -54,6 +61,6 @@ pub async fn release(ownership: &Ownership, database: &Database) {
         batch.push("DELETE FROM replicas WHERE id = $1").bind(owned.replica.0);
     };
     if let Err(error) = database.apply(Asker::Server, Rows::All, Survival::PowerFailure, leave).await {
-        tracing::warn!(%error, "the next server takes over later, because this one could not leave the database");
+        tracing::warn!(%error, "the next server takes over later, because this one could not leave the shard");
     }
 }

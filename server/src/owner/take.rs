@@ -9,12 +9,16 @@ use std::{
 };
 
 use cloakwork_attestation::Anchor;
-use cloakwork_clock::{Clock, micros_of};
-use cloakwork_storage::{Asker, Database, Error, Row, Rows, Write};
-use tokio::time::{Instant, sleep};
+use cloakwork_clock::Clock;
+use cloakwork_storage::{Asker, Database, Error, Rows, Write};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{Owned, Ownership, Replica, SHARD, SILENCE, anchor, name};
+use super::{Owned, Ownership, Replica, anchor, name};
+use crate::shards::{self, SILENCE, ShardRow, db_micros};
 
 /// Time between two looks at the owner.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -48,14 +52,24 @@ pub struct OtherInstallation {
     ours: Anchor,
 }
 
-/// A look at the owner.
+/// A look at the owners.
 enum Look {
-    /// This server has taken the database over: its epoch, and the number of batches.
-    Taken(i64, i64),
-    /// The server with this URL owns the database.
-    Owned(String),
+    /// This server has taken a shard over.
+    Taken(Taken),
+    /// Each shard has an owner. The number of shards.
+    Owned(usize),
     /// An owner that was silent until now, or another server that takes over at this moment.
     Unclear,
+}
+
+/// A shard that this server has taken over.
+struct Taken {
+    shard: i32,
+    epoch: i64,
+    /// Number of batches of all owners.
+    seq: i64,
+    /// Whether the takeover was answered. Otherwise the last beat may be old.
+    is_answered: bool,
 }
 
 /// Why a look failed.
@@ -68,27 +82,21 @@ enum LookError {
 }
 
 impl Candidate<'_> {
-    /// Waits until no other server owns the database, and takes it over. Meanwhile, `found` learns
-    /// the URL of each owner. Returns the right of this server, and a handle whose changes fail
-    /// once another server has taken over.
-    pub async fn take(
-        &self,
-        clock: &Clock,
-        mut found: impl FnMut(&str),
-    ) -> Result<(Ownership, Database), OtherInstallation> {
+    /// Waits until a shard has no other owner, and takes it over. Returns the right of this server,
+    /// and a handle for the shard whose changes fail once another server has taken it over.
+    pub async fn take(&self, clock: &Clock) -> Result<(Ownership, Database), OtherInstallation> {
         let uptime = clock.epoch_across_sleep();
         let (mut waits, mut is_away) = (false, false);
         let mut not_before = Instant::now();
-        let (epoch, seq, sent_micros) = loop {
+        let (Taken { shard, epoch, seq, is_answered }, sent_micros) = loop {
             let sent_micros = uptime.micros();
-            match self.look(Instant::now() >= not_before).await {
-                Ok(Look::Taken(epoch, seq)) => break (epoch, seq, sent_micros),
-                Ok(Look::Owned(url)) => {
+            match self.look(clock, Instant::now() >= not_before).await {
+                Ok(Look::Taken(taken)) => break (taken, sent_micros),
+                Ok(Look::Owned(shards)) => {
                     is_away = false;
                     if !std::mem::replace(&mut waits, true) {
-                        tracing::info!(%url, "another server owns the database: this one waits until it stops or fails");
+                        tracing::info!(shards, "other servers own all shards: this one waits until one stops or fails");
                     }
-                    found(&url);
                 }
                 Ok(Look::Unclear) => is_away = false,
                 Err(LookError::Other(error)) => return Err(error),
@@ -101,38 +109,38 @@ impl Candidate<'_> {
             }
             sleep(LOOK_INTERVAL).await;
         };
-        tracing::info!(epoch, "this server owns the database");
+        tracing::info!(shard, epoch, "this server owns a shard of the database");
         let owned = Owned {
             replica: self.replica,
+            shard,
             epoch,
             seq: AtomicI64::new(seq),
             uptime,
             certain_until_micros: AtomicU64::new(0),
             lost: CancellationToken::new(),
+            behind: Notify::new(),
         };
-        owned.beat_at(sent_micros);
-        let guard = format!("SELECT cloakwork_check({SHARD}, {epoch})");
-        Ok((Ownership(Some(Arc::new(owned))), self.database.guarded(&guard)))
+        if is_answered {
+            owned.beat_at(sent_micros);
+        }
+        let owner = u128::from_be_bytes(self.replica.0);
+        let guard = format!("SELECT cloakwork_check({shard}, {epoch}, decode('{owner:032x}', 'hex'))");
+        Ok((Ownership(Some(Arc::new(owned))), self.database.of_shard(shard).guarded(&guard)))
     }
 
-    /// Takes the database over if it has no owner, or a silent one and `may_depose` is set.
-    async fn look(&self, may_depose: bool) -> Result<Look, LookError> {
+    /// Takes over the first shard that has no owner, or a silent one if `may_depose` is set.
+    async fn look(&self, clock: &Clock, may_depose: bool) -> Result<Look, LookError> {
         let mut reader = self.database.read(Asker::Server).await?;
-        let query = reader.query(
-            "SELECT epoch, seq, owner, url, (SELECT anchor FROM installation) AS anchor, \
-             CASE WHEN beat_micros + $2 > cloakwork_now_micros() THEN 1 ELSE 0 END AS is_alive \
-             FROM shards LEFT JOIN replicas ON id = owner WHERE shard = $1",
-        );
-        let row = query.bind(SHARD).bind(silence_micros()).one().await?;
-        self.check(anchor::of(&row)?)?;
-        if let Some(owner) = row.array_or_null::<16>("owner")? {
-            // The commit may have succeeded although the connection was lost.
-            if owner == self.replica.0 {
-                return Ok(taken(&row)?);
-            }
-            if row.flag("is_alive")? {
-                return Ok(Look::Owned(row.text("url")?.to_owned()));
-            }
+        shards::follow_clock(clock, &mut reader).await?;
+        let recorded = anchor::recorded(&mut reader).await?;
+        self.check(recorded)?;
+        let rows = shards::rows(&mut reader).await?;
+        // The commit may have succeeded although the connection was lost.
+        if let Some(row) = rows.iter().find(|row| row.owner == Some(self.replica.0)) {
+            return Ok(Look::Taken(Taken { shard: row.shard, epoch: row.epoch, seq: row.seq, is_answered: false }));
+        }
+        let Some(free) = rows.iter().find(|row| !row.is_alive) else { return Ok(Look::Owned(rows.len())) };
+        if let ShardRow { owner: Some(owner), .. } = free {
             if !may_depose {
                 return Ok(Look::Unclear);
             }
@@ -140,33 +148,41 @@ impl Candidate<'_> {
             // for.
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                        WHERE application_name = $1 AND datname = current_database()";
-            if let Err(error) = reader.query(end).bind(name(&owner)).all().await {
+            if let Err(error) = reader.query(end).bind(name(owner)).all().await {
                 tracing::warn!(%error, "the connections of the silent server stay open");
             }
         }
         drop(reader);
-        let mut write = self.database.write(Asker::Server, Rows::All).await?;
-        let look = self.depose(&mut write).await?;
+        // Transactions of the last owner end before this one begins.
+        let mut write = self.database.of_shard(free.shard).write(Asker::Server, Rows::All).await?;
+        let look = self.depose(&mut write, free.shard).await?;
         write.commit().await?;
         Ok(look)
     }
 
-    /// Makes this server the owner, unless the owner has beaten again or another server was faster.
-    async fn depose(&self, write: &mut Write) -> Result<Look, LookError> {
+    /// Makes this server the owner of a shard, unless its owner has beaten again or another server
+    /// was faster.
+    async fn depose(&self, write: &mut Write, shard: i32) -> Result<Look, LookError> {
         // A beat on its way keeps the row of its server locked, and is seen once it has arrived.
-        let silent = write.query("DELETE FROM replicas WHERE beat_micros + $1 <= cloakwork_now_micros()");
-        silent.bind(silence_micros()).execute().await?;
+        let silent = write.query(
+            "DELETE FROM replicas WHERE beat_micros + $1 <= cloakwork_now_micros() \
+             AND id IN (SELECT owner FROM shards WHERE shard = $2)",
+        );
+        silent.bind(db_micros(SILENCE)).bind(shard).execute().await?;
         let query = write.query(
             "UPDATE shards SET epoch = epoch + 1, owner = $2 \
              WHERE shard = $1 AND (owner IS NULL OR owner NOT IN (SELECT id FROM replicas)) RETURNING epoch, seq",
         );
-        let Some(row) = query.bind(SHARD).bind(self.replica.0).optional().await? else { return Ok(Look::Unclear) };
+        let row = query.bind(shard).bind(self.replica.0).optional().await?;
+        let Some(row) = row else { return Ok(Look::Unclear) };
         let insert = write.query("INSERT INTO replicas (id, url, beat_micros) VALUES ($1, $2, cloakwork_now_micros())");
         insert.bind(self.replica.0).bind(self.url).execute().await?;
-        // Another server may have recorded its installation since the look.
+        // Another server may have recorded its installation since the look, or do so now for
+        // another shard.
+        write.query("LOCK TABLE installation IN SHARE ROW EXCLUSIVE MODE").execute().await?;
         self.check(anchor::recorded(write).await?)?;
         anchor::record(write, self.anchor).await?;
-        Ok(taken(&row)?)
+        Ok(Look::Taken(Taken { shard, epoch: row.int("epoch")?, seq: row.int("seq")?, is_answered: true }))
     }
 
     /// Fails unless this server has a key of the installation. During a rotation of the keys, the
@@ -179,12 +195,4 @@ impl Candidate<'_> {
             _ => Ok(()),
         }
     }
-}
-
-fn taken(row: &Row) -> Result<Look, Error> {
-    Ok(Look::Taken(row.int("epoch")?, row.int("seq")?))
-}
-
-fn silence_micros() -> i64 {
-    i64::try_from(micros_of(SILENCE)).unwrap_or(i64::MAX)
 }

@@ -7,7 +7,6 @@ use cloakwork_scheduler::JobId;
 use cloakwork_storage::{Rows, Server, Survival};
 use cloakwork_tests_postgres::{Postgres, shared};
 use tokio::{
-    sync::mpsc,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
@@ -15,6 +14,7 @@ use tokio::{
 use super::*;
 use crate::{
     database::SCHEMAS,
+    shards::{self, SILENCE},
     store::{
         Store, Write,
         tests::{job, new_job},
@@ -60,12 +60,12 @@ impl Shared {
 
     /// Starts to take the database over.
     async fn take(&self) -> JoinHandle<Owner> {
-        self.take_as(&anchor(&[1]), |_| ()).await
+        self.take_as(&anchor(&[1])).await
     }
 
     /// Starts to take the database over, as a server of this installation. Panics if the database
     /// belongs to another one.
-    async fn take_as(&self, anchor: &Anchor, found: impl FnMut(&str) + Send + 'static) -> JoinHandle<Owner> {
+    async fn take_as(&self, anchor: &Anchor) -> JoinHandle<Owner> {
         let replica = Replica::new().unwrap();
         let server = Server::new(&self.url, None, None).unwrap().named(&replica.name());
         let [own, catalogue] = SCHEMAS;
@@ -73,7 +73,7 @@ impl Shared {
         let anchor = anchor.clone();
         tokio::spawn(async move {
             let candidate = Candidate { replica, url: URL, anchor: &anchor, database: &unguarded };
-            let (ownership, database) = candidate.take(&Clock::system(), found).await.unwrap();
+            let (ownership, database) = candidate.take(&Clock::system()).await.unwrap();
             Owner { ownership, database, unguarded }
         })
     }
@@ -132,9 +132,7 @@ async fn a_server_waits_until_the_owner_leaves() {
     let Some(shared) = Shared::new() else { return };
     let first = shared.taken().await;
     let beats = first.keep();
-    let (urls, mut found) = mpsc::unbounded_channel();
-    let second = shared.take_as(&anchor(&[1]), move |url| _ = urls.send(url.to_owned())).await;
-    assert_eq!(timeout(STEP_TIMEOUT, found.recv()).await.expect("in time").as_deref(), Some(URL));
+    let second = shared.take().await;
     // Longer than a silent owner keeps the database.
     sleep(SILENCE + Duration::from_secs(1)).await;
     assert!(!second.is_finished() && first.ownership.is_certain());
@@ -154,21 +152,21 @@ async fn a_server_waits_until_the_owner_leaves() {
 async fn a_server_of_another_installation_does_not_take_the_database_over() {
     let Some(shared) = Shared::new() else { return };
     let first = shared.taken().await;
-    let other = timeout(STEP_TIMEOUT, shared.take_as(&anchor(&[2]), |_| ()).await).await.expect("in time");
+    let other = timeout(STEP_TIMEOUT, shared.take_as(&anchor(&[2])).await).await.expect("in time");
     let message = other.map(drop).unwrap_err().into_panic().downcast::<String>().unwrap();
     assert!(message.contains("OtherInstallation"), "{message}");
     release(&first.ownership, &first.database).await;
     // The operator announces the next key, and rotates then.
     for keys in [&[1, 3][..], &[3, 1], &[3]] {
-        let owner = ended(shared.take_as(&anchor(keys), |_| ()).await).await;
+        let owner = ended(shared.take_as(&anchor(keys)).await).await;
         let recorded = shared.postgres.sql(shared.name(), "SELECT anchor FROM installation");
         assert_eq!(recorded, anchor(keys).to_string());
         release(&owner.ownership, &owner.database).await;
     }
-    let other = timeout(STEP_TIMEOUT, shared.take_as(&anchor(&[1]), |_| ()).await).await.expect("in time");
+    let other = timeout(STEP_TIMEOUT, shared.take_as(&anchor(&[1])).await).await.expect("in time");
     assert!(other.is_err(), "its key is not in the anchor any more");
     record_anchor(&first.unguarded, &anchor(&[1])).await.unwrap();
-    ended(shared.take_as(&anchor(&[1]), |_| ()).await).await;
+    ended(shared.take_as(&anchor(&[1])).await).await;
 }
 
 /// The first server is suspended: it neither beats nor ends its transaction, and continues later.
@@ -239,4 +237,107 @@ async fn an_owner_without_its_database_is_not_certain_and_stays_the_owner() {
     .expect("it beats again");
     assert!(!waiting.is_finished());
     owner.store().settle().await.expect("it is still the owner");
+}
+
+/// Each shard has its own tenants, epochs and numbers of batches.
+#[tokio::test]
+async fn servers_own_a_shard_each_and_see_only_its_jobs() {
+    let Some(shared) = Shared::new() else { return };
+    let first = shared.taken().await;
+    let beats = first.keep();
+    shards::grow(&first.unguarded, 2).await.unwrap().unwrap();
+    assert!(shards::grow(&first.unguarded, 1).await.unwrap().is_err(), "their number cannot fall");
+    let second = shared.taken().await;
+    assert_eq!((first.ownership.shard(), second.ownership.shard()), (0, 1));
+    let waiting = shared.take().await;
+    let place = "INSERT INTO tenant_shards (tenant, shard, moved_micros) VALUES ('b', 1, 0)";
+    shared.postgres.sql(shared.name(), place);
+    first.store().apply(Survival::Crash, &[job("a", 1, 1)]).await.unwrap();
+    second.store().apply(Survival::Crash, &[job("b", 2, 1), job("b", 3, 1)]).await.unwrap();
+    let live = async |owner: &Owner| {
+        let jobs = owner.store().live_jobs().await.unwrap();
+        jobs.iter().map(|job| job.meta.id.0).collect::<Vec<_>>()
+    };
+    assert_eq!((live(&first).await, live(&second).await), (vec![1], vec![2, 3]));
+    // A long transaction on one shard does not delay the other one.
+    let held = first.database.write(Asker::Server, Rows::All).await.unwrap();
+    let close = Write::Closed(JobId(2), LatencyRecord::default());
+    timeout(Duration::from_secs(1), second.store().apply(Survival::Crash, &[close])).await.expect("at once").unwrap();
+    drop(held);
+    release(&second.ownership, &second.database).await;
+    let third = ended(waiting).await;
+    assert_eq!((third.ownership.shard(), third.owned().epoch, third.owned().seq.load(Relaxed)), (1, 2, 2));
+    assert!(!beats.is_finished() && first.ownership.is_certain(), "the other owner goes on");
+    let listed = shards::list(&first.unguarded).await.unwrap();
+    let owners: Vec<_> = listed.iter().map(|shard| (shard.shard, shard.owner.as_deref())).collect();
+    assert_eq!(owners, [(0, Some(URL)), (1, Some(URL))]);
+    beats.abort();
+}
+
+/// Otherwise the jobs of another server would expire early or never.
+#[tokio::test]
+async fn a_server_goes_by_the_clock_of_the_database() {
+    let Some(shared) = Shared::new() else { return };
+    let owner = shared.taken().await;
+    let mut reader = owner.unguarded.read(Asker::Server).await.unwrap();
+    let hour_micros = 3_600_000_000;
+    for ahead_micros in [hour_micros, -hour_micros] {
+        let now_micros = Clock::system().unix_micros();
+        let clock = cloakwork_clock::ManualClock::at(now_micros + ahead_micros).clock();
+        shards::follow_clock(&clock, &mut reader).await.unwrap();
+        let difference = clock.unix_micros() - now_micros;
+        assert!((0..10_000_000).contains(&difference), "{difference}");
+    }
+    let right = Clock::system();
+    shards::follow_clock(&right, &mut reader).await.unwrap();
+    assert_eq!(right.moved_micros(), 0, "a clock that is right stays as it is");
+}
+
+/// A standby that takes over may lack the takeover of this owner. The next server then repeats its
+/// epoch, and may come to the same number of batches.
+#[tokio::test]
+async fn another_owner_of_the_same_epoch_is_noticed() {
+    let Some(shared) = Shared::new() else { return };
+    let owner = shared.taken().await;
+    let store = owner.store();
+    store.apply(Survival::Crash, &[job("a", 1, 1)]).await.unwrap();
+    shared.postgres.sql(shared.name(), "UPDATE shards SET owner = decode(repeat('77', 16), 'hex')");
+    assert_eq!(store.apply(Survival::Crash, &[job("a", 2, 1)]).await, Err(Error::Fenced));
+    let write = owner.database.write(Asker::Server, Rows::All).await;
+    assert_eq!(write.map(drop), Err(Error::Fenced));
+}
+
+/// Otherwise an owner without work would never learn that jobs came back to life.
+#[tokio::test]
+async fn an_idle_owner_finds_out_that_the_database_lost_batches() {
+    let Some(shared) = Shared::new() else { return };
+    let owner = shared.taken().await;
+    owner.store().apply(Survival::Crash, &[job("a", 1, 1)]).await.unwrap();
+    let beats = owner.keep();
+    let early = timeout(Duration::from_millis(1500), owner.ownership.fell_behind()).await;
+    assert!(early.is_err(), "nothing is lost");
+    shared.postgres.sql(shared.name(), "UPDATE shards SET seq = seq - 1");
+    timeout(STEP_TIMEOUT, owner.ownership.fell_behind()).await.expect("known");
+    beats.abort();
+}
+
+/// The answer to the takeover was lost, and the process was suspended before its next look.
+#[tokio::test]
+async fn a_takeover_without_an_answer_makes_no_server_certain() {
+    let Some(shared) = Shared::new() else { return };
+    let first = shared.taken().await;
+    let replica = first.owned().replica;
+    let (anchor, clock) = (anchor(&[1]), Clock::system());
+    let candidate = Candidate { replica, url: URL, anchor: &anchor, database: &first.unguarded };
+    let (ownership, _) = candidate.take(&clock).await.unwrap();
+    assert!(!ownership.is_certain(), "its last beat may be old");
+    let beats = tokio::spawn(keep(ownership.clone(), first.unguarded.clone()));
+    timeout(STEP_TIMEOUT, async {
+        while !ownership.is_certain() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the first beat comes at once");
+    beats.abort();
 }

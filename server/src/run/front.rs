@@ -25,10 +25,11 @@ use crate::{
     config::Config,
     connection::Callers,
     data,
-    edge::{Edge, Forward, Home},
+    edge::{Edge, Forward, Homes},
     installation::Installation,
     metrics::Telemetry,
     owner::{self, Candidate, Ownership, Replica},
+    shards::{Lookout, Seen},
     tasks::{Ended, Tasks},
     tls::{self, Port, Tls},
 };
@@ -51,7 +52,9 @@ pub(super) struct Front {
     health: HealthReporter,
     /// Health and reflection.
     pub(super) standard: Routes,
-    home: watch::Sender<Home>,
+    homes: watch::Sender<Homes>,
+    /// What the owners of all shards have published.
+    seen: watch::Sender<Seen>,
     pub(super) edge: Arc<Edge>,
     address: Option<SocketAddr>,
     pub(super) admin_address: SocketAddr,
@@ -65,6 +68,7 @@ pub(super) struct Front {
 
 pub(super) const API_PORT: &str = "the API port";
 const BEATS: &str = "the sign of life of the owner";
+const LOOKOUT: &str = "the watch on shards";
 pub(super) const ADMIN_PORT: &str = "the admin port";
 pub(super) const CERTIFICATES: &str = "the watch on certificates";
 
@@ -106,8 +110,9 @@ impl Front {
         for service in backend::SERVICES {
             health.set_service_status(service, ServingStatus::Serving).await;
         }
-        let (home, place) = watch::channel(Home::Nowhere);
-        let forward = Forward::new(standard.clone(), place, owner_tls, &config.limits, telemetry.clone(), stop.clone());
+        let (homes, places) = watch::channel(Homes::default());
+        let forward =
+            Forward::new(standard.clone(), places, owner_tls, &config.limits, telemetry.clone(), stop.clone());
         let addresses = Arc::new(Addresses::new(&config.limits));
         let authenticator = authenticator(&config, clock.clone(), &database, addresses.clone());
         let callers = Callers { proxies: Arc::new(config.listen.trusted_proxies.clone()), addresses: Some(addresses) };
@@ -123,7 +128,8 @@ impl Front {
             readiness,
             health,
             standard,
-            home,
+            homes,
+            seen: watch::Sender::default(),
             edge,
             address: None,
             admin_address,
@@ -135,11 +141,12 @@ impl Front {
         })
     }
 
-    /// Waits until this server owns the database, and begins to beat. Meanwhile, passes calls on to
-    /// the owner. A file has no other server.
+    /// Waits until this server owns a shard of the database, and begins to beat. Meanwhile, passes
+    /// calls on to the owners. A file has no other server.
     pub(super) async fn own(&mut self) -> Result<(Ownership, Database), RunError> {
         self.telemetry.metrics.owner.set(0, []);
         self.telemetry.metrics.fenced.add(0, []);
+        self.telemetry.metrics.clock_difference.set(0, []);
         let owned = match self.database.is_on_server() {
             false => (Ownership::of_directory(), self.database.clone()),
             true => self.take().await?,
@@ -155,37 +162,55 @@ impl Front {
             "" => format!("{}://{address}", if self.config.tls() { "https" } else { "http" }),
             url => url.to_owned(),
         };
-        let Self { replica, installation, database, clock, home, readiness, api, others, .. } = self;
+        self.homes.send_replace(Homes::of_url(&url));
+        let (database, clock, telemetry) = (self.database.clone(), self.clock.clone(), self.telemetry.clone());
+        let lookout = Lookout { database, clock, telemetry };
+        self.others.spawn(LOOKOUT, lookout.run(self.note()));
+        let Self { replica, installation, database, clock, api, others, .. } = self;
         let (anchor, replica) = (installation.anchor(), *replica);
         let candidate = Candidate { replica, url: &url, anchor, database };
-        let take = candidate.take(clock, |owner| {
-            // This server was the owner before it failed, and does not call itself. Calls wait
-            // until it is the owner again.
-            if owner == url {
-                return;
-            }
-            home.send_if_modified(|home| match home {
-                Home::At(known) if **known == *owner => false,
-                _ => {
-                    *home = Home::At(owner.into());
-                    true
-                }
-            });
-            readiness.ready();
-        });
         let (ownership, guarded) = tokio::select! {
-            taken = take => taken?,
+            taken = candidate.take(clock) => taken?,
             ended = api.ended() => return Err(ended.into()),
             ended = others.ended() => return Err(ended.into()),
         };
-        home.send_replace(Home::Nowhere);
         others.spawn(BEATS, owner::keep(ownership.clone(), database.clone()));
         Ok((ownership, guarded))
     }
 
-    /// Handles calls in this server from now on.
-    pub(super) fn handle_calls(&self, routes: Routes) {
-        self.home.send_replace(Home::Here(routes.prepare()));
+    /// Takes note of a look at all shards. A server without a shard is ready once it can pass calls
+    /// on.
+    fn note(&self) -> impl FnMut(Seen) -> bool + Send + 'static {
+        let (homes, seen, readiness) = (self.homes.clone(), self.seen.clone(), self.readiness.clone());
+        move |look| {
+            let mut has_other = false;
+            homes.send_if_modified(|homes| {
+                let (other, has_changed) = homes.update(look.shards.clone());
+                has_other = other;
+                has_changed
+            });
+            if has_other {
+                readiness.ready();
+            }
+            seen.send_replace(look);
+            homes.borrow().has_shard()
+        }
+    }
+
+    /// What the owners of all shards have published.
+    pub(super) fn seen(&self) -> watch::Receiver<Seen> {
+        self.seen.subscribe()
+    }
+
+    /// Where calls go.
+    pub(super) fn homes(&self) -> watch::Sender<Homes> {
+        self.homes.clone()
+    }
+
+    /// Handles calls for a shard in this server from now on.
+    pub(super) fn handle_calls(&self, shard: i32, routes: Routes) {
+        let routes = routes.prepare();
+        self.homes.send_modify(|homes| *homes = std::mem::take(homes).with(shard, routes));
     }
 
     /// Opens the port for gRPC, unless it is open.

@@ -30,7 +30,9 @@ use tonic::{Request, Response, Status, Streaming};
 use self::{assignments::Assignments, inbox::Inbox, report::label};
 use super::{Transfers, intake::Arrived};
 use crate::{
-    dispatch::Dispatcher,
+    auth::Peer,
+    dispatch::{Dispatcher, Seat},
+    edge::SHARD_OF_WORKER,
     error::{DEADLINE_EXCEEDED, FIELD_MISSING},
     installation::{Installation, Renewal},
     limits::Limits,
@@ -76,6 +78,11 @@ impl WorkerService for Workers {
     type ReadBlobStream = Stream_<ReadBlobResponse>;
 
     async fn attach(&self, request: Request<Streaming<AttachRequest>>) -> Result<Response<Self::AttachStream>, Status> {
+        let seat = match request.extensions().get() {
+            Some(Peer::Embedded) => Seat::Fixed,
+            _ if request.metadata().contains_key(SHARD_OF_WORKER) => Seat::Here,
+            _ => Seat::Any,
+        };
         let mut messages = request.into_inner();
         let first = self.first_message(&mut messages).await?;
         let first = first.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?;
@@ -92,7 +99,7 @@ impl WorkerService for Workers {
         // A worker without a certificate gets no job, because its results would be refused.
         let renewal = Renewal::begin(self.installation.clone(), worker, key, latest).await?;
         let assignments = Assignments::new(shown.subscribe(), renewal.certificates(), interval, self.draining.clone());
-        let (wishes, stream) = self.dispatcher.attach(report).await?;
+        let (wishes, stream) = self.dispatcher.attach(report, seat).await?;
         // Logged as text, not with `Display`: a name of several words then cannot imitate other
         // fields of the line.
         let name = &*name;

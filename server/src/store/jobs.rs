@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_keystore::Releasing;
+use cloakwork_keystore::{Releasing, of_shard};
 use cloakwork_params::{AnySet, KeyId, SetId};
 use cloakwork_proto::v1::{Attestation, JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
@@ -97,10 +97,15 @@ impl Store {
         Ok(JobPage { jobs, next })
     }
 
-    /// Every job that has not ended, oldest first.
+    /// Every job of the shard that has not ended, oldest first.
     pub async fn live_jobs(&self) -> Result<Vec<LiveJob>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
-        let rows = reader.query("SELECT * FROM jobs WHERE ended_micros IS NULL ORDER BY id").all().await?;
+        let query = reader.query(concat!(
+            "SELECT * FROM jobs WHERE ended_micros IS NULL AND ",
+            of_shard!("jobs.tenant", "$1"),
+            " ORDER BY id"
+        ));
+        let rows = query.bind(self.database.shard()).all().await?;
         rows.iter().map(live_job).collect()
     }
 
@@ -112,10 +117,10 @@ impl Store {
         rows.iter().map(content).collect()
     }
 
-    /// At most `count` ended jobs whose outputs expired before `now_micros`.
+    /// At most `count` ended jobs of the shard whose outputs expired before `now_micros`.
     pub async fn expired_outputs(&self, now_micros: i64, count: u32) -> Result<Vec<JobId>, Error> {
         let mut reader = self.database.read(Asker::Upkeep).await?;
-        let rows = reader.query(EXPIRED).bind(now_micros).bind(count).all().await?;
+        let rows = reader.query(EXPIRED).bind(now_micros).bind(self.database.shard()).bind(count).all().await?;
         rows.iter().map(|row| job_id(row, "id")).collect()
     }
 
@@ -133,11 +138,17 @@ impl Store {
         self.database.apply(Asker::Upkeep, Rows::All, Survival::PowerFailure, delete).await
     }
 
-    /// Deletes at most `count` jobs that ended before `before_micros`, and returns their number.
+    /// Deletes at most `count` jobs of the shard that ended before `before_micros`, and returns their number.
     /// Jobs whose outputs are still kept stay.
     pub async fn forget_jobs(&self, before_micros: i64, count: u32) -> Result<u64, Error> {
         let mut transaction = self.database.write(Asker::Upkeep, Rows::All).await?;
-        let deleted = transaction.query(FORGET_ENDED).bind(before_micros).bind(count).execute().await?;
+        let deleted = transaction
+            .query(FORGET_ENDED)
+            .bind(before_micros)
+            .bind(self.database.shard())
+            .bind(count)
+            .execute()
+            .await?;
         transaction.commit().await?;
         Ok(deleted)
     }
@@ -153,7 +164,8 @@ impl Store {
     /// Workers that ran inside earlier processes of this server.
     pub async fn embedded_workers(&self) -> Result<Vec<u128>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
-        let rows = reader.query("SELECT id FROM embedded_workers").all().await?;
+        let query = reader.query("SELECT id FROM embedded_workers WHERE shard = $1");
+        let rows = query.bind(self.database.shard()).all().await?;
         rows.iter().map(|row| Ok(u128::from_be_bytes(row.array("id")?))).collect()
     }
 
@@ -163,12 +175,14 @@ impl Store {
         let mut transaction = self.database.write(Asker::Server, Rows::All).await?;
         transaction
             .query(
-                "DELETE FROM embedded_workers WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE worker = embedded_workers.id)",
+                "DELETE FROM embedded_workers WHERE shard = $1 \
+                 AND NOT EXISTS (SELECT 1 FROM jobs WHERE worker = embedded_workers.id)",
             )
+            .bind(self.database.shard())
             .execute()
             .await?;
-        let insert = transaction.query("INSERT INTO embedded_workers (id) VALUES ($1)");
-        insert.bind(worker.to_be_bytes()).execute().await?;
+        let insert = transaction.query("INSERT INTO embedded_workers (id, shard) VALUES ($1, $2)");
+        insert.bind(worker.to_be_bytes()).bind(self.database.shard()).execute().await?;
         transaction.commit().await
     }
 }
@@ -196,12 +210,19 @@ pub(super) static PAGE_OF_STATES: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT * FROM jobs WHERE id IN ({}) ORDER BY id DESC LIMIT $3", pages.join(" UNION ALL "))
 });
 
-pub(super) const EXPIRED: &str = "SELECT id FROM jobs WHERE outputs_expire_micros < $1 AND has_outputs = 1 LIMIT $2";
+pub(super) const EXPIRED: &str = concat!(
+    "SELECT id FROM jobs WHERE outputs_expire_micros < $1 AND has_outputs = 1 AND ",
+    of_shard!("jobs.tenant", "$2"),
+    " LIMIT $3"
+);
 
 /// The condition on `has_outputs` selects an index over the jobs that may go. A search for rows in
 /// `job_outputs` would visit every job whose outputs are kept.
-pub(super) const FORGET_ENDED: &str =
-    "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE ended_micros < $1 AND has_outputs = 0 LIMIT $2)";
+pub(super) const FORGET_ENDED: &str = concat!(
+    "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE ended_micros < $1 AND has_outputs = 0 AND ",
+    of_shard!("jobs.tenant", "$2"),
+    " LIMIT $3)"
+);
 
 async fn view(reader: &mut Connection, row: Option<Row>, with_outputs: bool) -> Result<Option<JobView>, Error> {
     let Some(row) = row else { return Ok(None) };

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
+use cloakwork_keystore::of_shard;
 use cloakwork_storage::{Asker, Batch, Error, Row, Rows, Survival};
 use quick_cache::unsync::Cache;
 
@@ -41,14 +42,14 @@ impl Store {
         row.map(|row| row.flag("registered")).transpose()
     }
 
-    /// Deletes at most `count` programs that are not registered and that no job uses. Returns the
+    /// Deletes at most `count` programs of the shard that are not registered and that no job uses. Returns the
     /// number of those that it found.
     ///
     /// A reader searches for the programs, because the search visits all programs that jobs use.
     /// The transaction checks each program again, because a job may use it meanwhile.
     pub async fn forget_programs(&self, count: u32) -> Result<u64, Error> {
         let mut reader = self.database.read(Asker::Upkeep).await?;
-        let rows = reader.query(UNUSED).bind(count).all().await?;
+        let rows = reader.query(UNUSED).bind(self.database.shard()).bind(count).all().await?;
         drop(reader);
         let name = |row: &Row| Ok((row.text("tenant")?.to_owned(), row.array("digest")?));
         let unused: Vec<(String, [u8; 32])> = rows.iter().map(name).collect::<Result<_, Error>>()?;
@@ -65,6 +66,11 @@ impl Store {
         Ok(unused.len() as u64)
     }
 
+    /// Forgets which programs are stored. Call this before another process may delete some.
+    pub fn forget_known_programs(&self) {
+        self.programs.forget();
+    }
+
     /// Number of programs that a tenant has registered.
     pub async fn program_count(&self, tenant: &str) -> Result<u64, Error> {
         let mut reader = self.database.read(Asker::Tenant(tenant)).await?;
@@ -73,8 +79,12 @@ impl Store {
     }
 }
 
-pub(super) const UNUSED: &str = "SELECT tenant, digest FROM programs WHERE registered = 0 AND NOT EXISTS \
-     (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest) LIMIT $1";
+pub(super) const UNUSED: &str = concat!(
+    "SELECT tenant, digest FROM programs WHERE registered = 0 AND NOT EXISTS \
+     (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest) AND ",
+    of_shard!("programs.tenant", "$1"),
+    " LIMIT $2"
+);
 
 const DELETE_UNUSED: &str = "DELETE FROM programs WHERE tenant = $1 AND digest = $2 AND registered = 0 AND NOT EXISTS \
      (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest)";

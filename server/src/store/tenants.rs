@@ -1,5 +1,6 @@
 //! Rows of tenants that are deleted.
 
+use cloakwork_keystore::of_shard;
 use cloakwork_scheduler::JobId;
 use cloakwork_storage::{Asker, Batch, Error, Rows, Survival};
 
@@ -7,13 +8,15 @@ use super::{Store, jobs::job_id};
 use crate::jobs::id;
 
 impl Store {
-    /// Tenants that are being deleted, each with the time of the operator's request.
+    /// Tenants of the shard that are being deleted, each with the time of the operator's request.
     pub async fn deleting_tenants(&self) -> Result<Vec<(String, i64)>, Error> {
         let mut reader = self.database.read(Asker::Upkeep).await?;
-        let query = reader.query(
-            "SELECT name, deleting_micros FROM tenants WHERE deleting_micros IS NOT NULL ORDER BY deleting_micros, name",
-        );
-        let rows = query.all().await?;
+        let query = reader.query(concat!(
+            "SELECT name, deleting_micros FROM tenants WHERE deleting_micros IS NOT NULL AND ",
+            of_shard!("tenants.name", "$1"),
+            " ORDER BY deleting_micros, name"
+        ));
+        let rows = query.bind(self.database.shard()).all().await?;
         rows.iter().map(|row| Ok((row.text("name")?.to_owned(), row.int("deleting_micros")?))).collect()
     }
 

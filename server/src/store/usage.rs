@@ -1,6 +1,7 @@
 //! The usage of the database by each tenant. Triggers maintain the sums
 //! (`migrations/sqlite/0003_usage.sql`, `0006_one_database.sql`).
 
+use cloakwork_keystore::of_shard;
 use cloakwork_storage::{Asker, Error, Rows};
 
 use super::Store;
@@ -14,13 +15,16 @@ impl Store {
         row.map_or(Ok(0), |row| Ok(row.int("inline_bytes")?.max(0).unsigned_abs()))
     }
 
-    /// Tenants with more than `most` ended jobs in the store, each with the number of jobs beyond
+    /// Tenants of the shard with more than `most` ended jobs in the store, each with the number of jobs beyond
     /// `most`.
     pub async fn too_many_ended(&self, most: u64) -> Result<Vec<(String, u64)>, Error> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let mut reader = self.database.read(Asker::Upkeep).await?;
-        let query = reader.query("SELECT tenant, ended_jobs - $1 AS beyond FROM tenant_usage WHERE ended_jobs > $1");
-        let rows = query.bind(most).all().await?;
+        let query = reader.query(concat!(
+            "SELECT tenant, ended_jobs - $1 AS beyond FROM tenant_usage WHERE ended_jobs > $1 AND ",
+            of_shard!("tenant_usage.tenant", "$2")
+        ));
+        let rows = query.bind(most).bind(self.database.shard()).all().await?;
         rows.iter().map(|row| Ok((row.text("tenant")?.to_owned(), row.unsigned("beyond")?))).collect()
     }
 

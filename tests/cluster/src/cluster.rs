@@ -5,7 +5,7 @@ use std::time::Duration;
 use cloakwork_client::{Client, ConnectOptions, RetryPolicy, Token};
 use cloakwork_tests_bucket::Bucket;
 use cloakwork_tests_postgres::Postgres;
-use cloakwork_tests_service::{Server, Setup, Worker, eventually};
+use cloakwork_tests_service::{Server, Setup, Signal, Worker, eventually};
 
 use crate::wire::Wire;
 
@@ -20,6 +20,7 @@ pub struct Cluster {
     /// Leads the callers to a server that takes connections.
     pub balancer: Wire,
     workers: Vec<Worker>,
+    worker_token: String,
     token: String,
     retry: RetryPolicy,
     database: String,
@@ -48,7 +49,12 @@ pub struct Size {
     pub fsync: bool,
     /// How often and how long callers repeat a call.
     pub retry: RetryPolicy,
+    /// Number of jobs that no worker takes, and that wait when the fault strikes.
+    pub live_jobs: u64,
 }
+
+/// Number of a parameter set whose jobs the workers do not take.
+pub(crate) const UNSERVED_SET: u32 = 0x82;
 
 impl Cluster {
     /// Starts a cluster. Returns `None` if PostgreSQL is not installed.
@@ -77,11 +83,7 @@ impl Cluster {
         let first = &members[0].server;
         let token = first.token("acme", "jobs,keys,read");
         let worker_token = first.token("workers", "worker");
-        let urls: Vec<String> = members.iter().map(|member| url_of(&member.inward)).collect();
-        let worker = |number: usize| {
-            Worker::start_with(first, &format!("worker-{number}"), &worker_token, &["--server", &urls.join(",")])
-        };
-        let workers = (0..size.workers).map(worker).collect();
+        let workers = (0..size.workers).map(|number| worker(&members, &worker_token, number)).collect();
         let (_bucket, _directory) = (bucket, directory);
         Some(Self {
             postgres,
@@ -89,6 +91,7 @@ impl Cluster {
             members,
             balancer,
             workers,
+            worker_token,
             token,
             retry: size.retry,
             database,
@@ -99,8 +102,17 @@ impl Cluster {
 
     /// A client of the balancer, as an application has it.
     pub async fn client(&self) -> Client {
+        self.connect(&self.token).await
+    }
+
+    /// A client of another tenant, which is created if it is missing.
+    pub async fn client_of(&self, tenant: &str) -> Client {
+        self.connect(&self.members[0].server.token(tenant, "jobs,keys,read")).await
+    }
+
+    async fn connect(&self, token: &str) -> Client {
         let mut options = ConnectOptions::new(url_of(&self.balancer));
-        options.token = Some(Token::new(&self.token).expect("a token"));
+        options.token = Some(Token::new(token).expect("a token"));
         options.retry = self.retry;
         Client::connect(&options).await.expect("a server answers")
     }
@@ -122,6 +134,22 @@ impl Cluster {
         self.owner_among(&self.others(usize::MAX)).await
     }
 
+    /// The numbers of the servers that own a shard, in the order of the shards. A shard without an
+    /// owner is left out.
+    pub fn owners(&self) -> Vec<usize> {
+        let urls: Vec<String> = self.members.iter().map(|member| url_of(&member.inward)).collect();
+        let list = self.command(&["shards"]);
+        let owner = |line: &str| urls.iter().position(|url| line.ends_with(url.as_str()));
+        list.lines().filter_map(owner).collect()
+    }
+
+    /// Runs a command of the server's program, and returns what it prints.
+    pub fn command(&self, args: &[&str]) -> String {
+        let output = self.members[0].server.command().args(args).output().expect("the command runs");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
     /// All numbers of servers but this one.
     pub fn others(&self, member: usize) -> Vec<usize> {
         (0..self.members.len()).filter(|number| *number != member).collect()
@@ -140,15 +168,54 @@ impl Cluster {
         eventually("the server is ready", || async { server.probe("/readyz").await == Some(200) }).await;
     }
 
+    /// Adds jobs that the next owner finds in the database, by copies of the latest job.
+    pub fn add_live_jobs(&self, count: u64) {
+        self.sql(&format!(
+            "INSERT INTO jobs (id, tenant, request_id, request_digest, program, state, key_id, parameter_set, row_count,
+                pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, cost)
+             SELECT decode(lpad(to_hex(number), 32, '0'), 'hex'), tenant, decode(lpad(to_hex(number), 32, '0'), 'hex'),
+                request_digest, program, 1, key_id, {UNSERVED_SET}, row_count, pbs_count, priority, inline_outputs,
+                keep_outputs_micros, created_micros, deadline_micros, 1000
+             FROM generate_series(1, {count}) AS number, (SELECT * FROM jobs ORDER BY id DESC LIMIT 1) AS latest"
+        ));
+    }
+
     /// Runs SQL on the database.
     pub fn sql(&self, sql: &str) -> String {
         self.postgres.sql(&self.database, sql)
+    }
+
+    /// Ends a worker, or one with a smaller number.
+    pub fn end_worker(&mut self, number: usize, signal: Signal) {
+        let number = number % self.workers.len();
+        self.workers[number].process().signal(signal);
+    }
+
+    /// Starts servers and workers again that have ended, as a supervisor does.
+    pub fn revive(&mut self) {
+        for Member { server, .. } in &mut self.members {
+            if !server.process().is_running() {
+                server.launch();
+            }
+        }
+        for number in 0..self.workers.len() {
+            if !self.workers[number].process().is_running() {
+                self.workers[number] = worker(&self.members, &self.worker_token, number);
+            }
+        }
     }
 
     /// Whether all workers run.
     pub fn workers_run(&mut self) -> bool {
         self.workers.iter_mut().all(|worker| worker.process().is_running())
     }
+}
+
+/// Starts a worker that knows all servers.
+fn worker(members: &[Member], token: &str, number: usize) -> Worker {
+    let urls: Vec<String> = members.iter().map(|member| url_of(&member.inward)).collect();
+    let options = ["--server", &urls.join(","), "--vector-memory", "0"];
+    Worker::start_with(&members[0].server, &format!("worker-{number}"), token, &options)
 }
 
 fn setup(database: &str, bucket: &Bucket, inward: &Wire, to_database: &Wire) -> Setup {
@@ -158,6 +225,8 @@ fn setup(database: &str, bucket: &Bucket, inward: &Wire, to_database: &Wire) -> 
         .with("replica.url", url_of(inward))
         .with("listen.trusted_proxies", "127.0.0.1")
         .with("auth.anonymous", "false")
+        .with("limits.queued_jobs", 1_000_000)
+        .with("limits.tenant_queued_jobs", 1_000_000)
         .with_bucket(bucket)
 }
 

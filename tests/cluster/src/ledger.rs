@@ -1,10 +1,13 @@
 //! The ledger of trials: a file with one trial in JSON on each line.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
+
+use serde::Serialize;
 
 use crate::{Fault, Trial};
 
@@ -13,10 +16,15 @@ pub fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("ledger.jsonl")
 }
 
-/// Appends a trial.
-pub fn append(path: &Path, trial: &Trial) -> io::Result<()> {
+/// Path of the ledger of storms in the repository.
+pub fn storms_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("storms.jsonl")
+}
+
+/// Appends a trial or a storm.
+pub fn append(path: &Path, outcome: &impl Serialize) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-    writeln!(file, "{}", serde_json::to_string(trial)?)
+    writeln!(file, "{}", serde_json::to_string(outcome)?)
 }
 
 /// Reads all trials. A missing file has none.
@@ -34,27 +42,33 @@ pub fn table(trials: &[Trial]) -> String {
         return "The ledger has no trial of a release build yet.\n".to_owned();
     }
     let mut text =
-        "| # | fault | trials | time | p50, s | maximum, s | required, s | jobs | failed calls | lost | twice \
-                    | lost attempts |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+        "| # | fault | waiting jobs | trials | time | p50, s | maximum, s | required, s | jobs | failed calls \
+                    | lost | twice | lost attempts |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
             .to_owned();
     for fault in Fault::ALL {
-        let of_fault: Vec<&Trial> =
-            trials.iter().filter(|trial| trial.fault == fault.number && trial.release).collect();
-        let mut seconds: Vec<f64> = of_fault.iter().map(|trial| trial.seconds).collect();
-        seconds.sort_by(f64::total_cmp);
-        let (Some(median), Some(maximum)) = (seconds.get(seconds.len().saturating_sub(1) / 2), seconds.last()) else {
-            continue;
-        };
-        let sum = |value: fn(&Trial) -> u64| of_fault.iter().map(|trial| value(trial)).sum::<u64>();
-        let errors = sum(|trial| trial.errors);
-        let (jobs, lost, twice) = (sum(|trial| trial.jobs), sum(|trial| trial.lost), sum(|trial| trial.twice));
-        let lost_attempts = sum(|trial| trial.lost_attempts);
-        let Fault { number, name, counts, seconds_max, .. } = fault;
-        text += &format!(
-            "| {number} | {name} | {} | {counts} | {median:.3} | {maximum:.3} | {seconds_max} | {jobs} | {errors} | {lost} \
-             | {twice} | {lost_attempts} |\n",
-            of_fault.len()
-        );
+        let of_fault = || trials.iter().filter(|trial| trial.fault == fault.number && trial.release);
+        let loads: BTreeSet<u64> = of_fault().map(|trial| trial.live_jobs).collect();
+        for live_jobs in loads {
+            let trials: Vec<&Trial> = of_fault().filter(|trial| trial.live_jobs == live_jobs).collect();
+            text += &row(&fault, live_jobs, &trials);
+        }
     }
     text
+}
+
+fn row(fault: &Fault, live_jobs: u64, trials: &[&Trial]) -> String {
+    let mut seconds: Vec<f64> = trials.iter().map(|trial| trial.seconds).collect();
+    seconds.sort_by(f64::total_cmp);
+    let median = seconds.get(seconds.len().saturating_sub(1) / 2).copied().unwrap_or_default();
+    let maximum = seconds.last().copied().unwrap_or_default();
+    let sum = |value: fn(&Trial) -> u64| trials.iter().map(|trial| value(trial)).sum::<u64>();
+    let errors = sum(|trial| trial.errors);
+    let (jobs, lost, twice) = (sum(|trial| trial.jobs), sum(|trial| trial.lost), sum(|trial| trial.twice));
+    let lost_attempts = sum(|trial| trial.lost_attempts);
+    let Fault { number, name, counts, seconds_max, .. } = fault;
+    let count = trials.len();
+    format!(
+        "| {number} | {name} | {live_jobs} | {count} | {counts} | {median:.3} | {maximum:.3} | {seconds_max} | {jobs} \
+         | {errors} | {lost} | {twice} | {lost_attempts} |\n"
+    )
 }

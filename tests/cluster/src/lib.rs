@@ -11,11 +11,13 @@ mod cluster;
 mod fault;
 pub mod ledger;
 mod load;
+mod storm;
 mod trial;
 mod wire;
 
 pub use cluster::{Cluster, Member, Size};
 pub use fault::Fault;
 pub use load::{Load, Outcome};
+pub use storm::{Storm, storm};
 pub use trial::{Trial, run};
 pub use wire::{Course, Wire};

@@ -12,7 +12,7 @@ use cloakwork_tests_service::Tenant;
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
 
-use crate::{Cluster, Fault, Load, Size};
+use crate::{Cluster, Fault, Load, Size, cluster::UNSERVED_SET};
 
 /// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Trial {
     pub lost_attempts: u64,
     /// The longest time from a request to its result, in seconds.
     pub longest: f64,
+    /// Number of jobs that waited without a worker when the fault struck.
+    #[serde(default)]
+    pub live_jobs: u64,
     /// Whether commits waited for the disk.
     pub fsync: bool,
     /// Whether the programs were built with optimizations.
@@ -68,21 +71,27 @@ async fn on_a_new_cluster(fault: Fault, size: Size) -> Option<(Trial, Vec<String
             return;
         }
     };
+    if size.live_jobs > 0 {
+        cluster.add_live_jobs(size.live_jobs);
+    }
     let seconds = fault.strike(&mut cluster, accepts).await;
     sleep(Duration::from_secs(1)).await;
     let outcome = load.end().await;
     assert!(cluster.workers_run(), "a worker has ended");
-    let count =
-        |rows: &str| -> u64 { cluster.sql(&format!("SELECT count(*) FROM jobs {rows}")).parse().expect("a number") };
+    let count = |rows: &str| -> u64 {
+        let sql = format!("SELECT count(*) FROM jobs WHERE parameter_set <> {UNSERVED_SET} AND {rows}");
+        cluster.sql(&sql).parse().expect("a number")
+    };
     let trial = Trial {
         fault: fault.number,
         seconds,
         jobs: outcome.jobs,
         errors: outcome.errors.len() as u64,
         lost: outcome.wrong,
-        twice: count("").saturating_sub(outcome.jobs + others.into_inner()),
-        lost_attempts: count("WHERE attempts > 0"),
+        twice: count("true").saturating_sub(outcome.jobs + others.into_inner()),
+        lost_attempts: count("attempts > 0"),
         longest: outcome.longest.as_secs_f64(),
+        live_jobs: size.live_jobs,
         fsync: size.fsync,
         release: !cfg!(debug_assertions),
         commit: commit(),
@@ -114,7 +123,7 @@ impl Trial {
 }
 
 /// The commit of the tree, or an empty text outside of a repository.
-fn commit() -> String {
+pub(crate) fn commit() -> String {
     let output = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }

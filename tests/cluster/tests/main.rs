@@ -1,6 +1,8 @@
-//! One trial of each quick fault.
+//! One trial of each quick fault, and two shards.
 
 #![forbid(unsafe_code)]
+
+mod shards;
 
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ async fn no_fault_loses_a_job() {
     };
     let mut bad = Vec::new();
     for fault in faults {
-        let size = Size { servers: 3, workers: 1, fsync: false, retry: PATIENT };
+        let size = Size { servers: 3, workers: 1, fsync: false, retry: PATIENT, live_jobs: 0 };
         let Some((trial, errors)) = run(fault, size).await else { return };
         eprintln!("{}: {trial:?}", fault.name);
         // The times of a debug build on a busy machine are no figures: the ledger has those.

@@ -66,7 +66,7 @@ async fn a_server_that_was_suspended_ends_and_changes_nothing() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     eprintln!("a suspended server ended {:?} after it continued", begun.elapsed());
-    assert!(first.log().contains("another server has taken over the database"), "{}", first.log());
+    assert!(first.log().contains("another server has taken over the shard"), "{}", first.log());
     jobs.extend(submit(&tenant, JOBS..2 * JOBS).await);
     all_right(&tenant, &jobs).await;
     assert_eq!(owner(), before);

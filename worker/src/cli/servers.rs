@@ -1,4 +1,4 @@
-//! The way to the server that owns the database, among several servers of one database.
+//! The way to the server that owns the worker's shard, among several servers of one database.
 
 use std::{
     error::Error,
@@ -6,9 +6,10 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
+    time::{Duration, Instant},
 };
 
-use http::{Request, Response};
+use http::{HeaderName, HeaderValue, Request, Response};
 use tonic::{
     Status,
     body::Body,
@@ -17,51 +18,99 @@ use tonic::{
 use tonic_types::StatusExt as _;
 use tower::{Service, ServiceExt as _};
 
-/// Calls the server that owns the database. A server that does not own it refuses calls of workers
-/// with the owner's URL, and the next call goes there. After a failed connection, the next call
-/// goes to the next one of the given servers. The worker's own retries follow these moves.
+/// Header with the shard that a worker serves, in calls of the worker and in answers to it.
+const SHARD: HeaderName = HeaderName::from_static("cloakwork-shard");
+
+/// How long a worker looks for the owner of its shard. Jobs that it held belong to other workers
+/// by then, so it may serve another shard.
+const SEARCH_MAX: Duration = Duration::from_secs(60);
+
+/// Calls the server that owns the shard of this worker. A worker gets its shard from the first
+/// server that takes it, and names the shard in each call. A server that does not own the shard
+/// refuses the call with the owner's URL, and the next call goes there. After a failed connection,
+/// the next call goes to the next one of the given servers. The worker's own retries follow these
+/// moves.
 #[derive(Clone)]
 pub(super) struct Servers {
     given: Arc<[Channel]>,
     connect: Arc<Connect>,
-    /// The server of the next call, and the number of moves so far.
-    current: Arc<Mutex<(Channel, usize)>>,
+    current: Arc<Mutex<Current>>,
 }
 
 /// Makes an endpoint of a server's URL, or refuses the URL.
 pub(super) type Connect = dyn Fn(&str) -> Result<Endpoint, Box<dyn Error>> + Send + Sync;
+
+/// Where the next call goes.
+#[derive(Clone)]
+struct Current {
+    channel: Channel,
+    /// Number of moves to other servers so far.
+    moves: usize,
+    shard: Option<HeaderValue>,
+    /// Since when no server has taken a call.
+    lost_since: Option<Instant>,
+}
+
+/// The refusal of a server that does not own the worker's shard.
+#[derive(Debug, PartialEq, Eq)]
+struct Elsewhere {
+    /// The owner's URL, if the server knows the owner.
+    owner: Option<String>,
+    /// The shard that the worker is to serve.
+    shard: Option<HeaderValue>,
+}
 
 impl Servers {
     /// Begins with the first of the given servers, at least one. `connect` refuses URLs that would
     /// let others on the network read the worker's token.
     pub(super) fn new(given: &[Endpoint], connect: Arc<Connect>) -> Self {
         let given: Arc<[Channel]> = given.iter().map(Endpoint::connect_lazy).collect();
-        Self { current: Arc::new(Mutex::new((given[0].clone(), 0))), given, connect }
+        let current = Current { channel: given[0].clone(), moves: 0, shard: None, lost_since: None };
+        Self { current: Arc::new(Mutex::new(current)), given, connect }
+    }
+
+    /// Takes note of a server that took a call, and of the shard that the server owns.
+    fn stay(&self, moves: usize, shard: Option<&HeaderValue>) {
+        let mut current = self.current();
+        if current.moves == moves {
+            current.lost_since = None;
+            if let Some(shard) = shard {
+                current.shard = Some(shard.clone());
+            }
+        }
     }
 
     /// Lets calls go on to another server, unless an earlier answer has already moved them since
     /// the call that this move follows.
-    fn leave(&self, moves: usize, owner: Option<&str>) {
+    fn leave(&self, moves: usize, elsewhere: Option<Elsewhere>) {
         let mut current = self.current();
-        if current.1 != moves {
+        if current.moves != moves {
             return;
         }
-        let next = (moves + 1, self.given[(moves + 1) % self.given.len()].clone());
-        let channel = match owner.map(|url| (url, (self.connect)(url))) {
-            Some((url, Ok(endpoint))) => {
-                tracing::info!(url, "connecting to the server that owns the database");
+        current.moves += 1;
+        if current.lost_since.get_or_insert_with(Instant::now).elapsed() > SEARCH_MAX {
+            (current.shard, current.lost_since) = (None, None);
+        }
+        let next = self.given[current.moves % self.given.len()].clone();
+        let Some(Elsewhere { owner: Some(url), shard }) = elsewhere else {
+            current.channel = next;
+            return;
+        };
+        current.channel = match (self.connect)(&url) {
+            Ok(endpoint) => {
+                tracing::info!(url, "connecting to the server that owns the shard");
+                // A shard without an owner takes no worker.
+                current.shard = shard.or(current.shard.take());
                 endpoint.connect_lazy()
             }
-            Some((url, Err(error))) => {
+            Err(error) => {
                 tracing::warn!(url, %error, "the server names an owner to which this worker does not connect");
-                next.1
+                next
             }
-            None => next.1,
         };
-        *current = (channel, next.0);
     }
 
-    fn current(&self) -> MutexGuard<'_, (Channel, usize)> {
+    fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,17 +124,17 @@ impl Service<Request<Body>> for Servers {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let servers = self.clone();
         Box::pin(async move {
-            let (channel, moves) = servers.current().clone();
+            let Current { channel, moves, shard, .. } = servers.current().clone();
+            if let Some(shard) = shard {
+                request.headers_mut().insert(SHARD, shard);
+            }
             let answer = channel.oneshot(request).await;
-            match &answer {
-                Ok(answer) => {
-                    if let Some(owner) = elsewhere(answer) {
-                        servers.leave(moves, owner.as_deref());
-                    }
-                }
+            match answer.as_ref().map(elsewhere) {
+                Ok(None) => servers.stay(moves, answer.as_ref().ok().and_then(|answer| answer.headers().get(SHARD))),
+                Ok(elsewhere) => servers.leave(moves, elsewhere),
                 Err(_) => servers.leave(moves, None),
             }
             answer
@@ -93,11 +142,12 @@ impl Service<Request<Body>> for Servers {
     }
 }
 
-/// The owner's URL, if the server has refused the call because it is not the owner. The inner value
-/// is `None` if the server does not know the owner.
-fn elsewhere(answer: &Response<Body>) -> Option<Option<String>> {
-    let info = Status::from_header_map(answer.headers())?.get_details_error_info()?;
-    (info.reason == "NOT_OWNER").then(|| info.metadata.get("owner").cloned())
+/// Where the worker belongs, if the server has refused the call because the worker belongs
+/// elsewhere.
+fn elsewhere(answer: &Response<Body>) -> Option<Elsewhere> {
+    let mut info = Status::from_header_map(answer.headers())?.get_details_error_info()?;
+    let shard = info.metadata.remove("shard").and_then(|shard| shard.parse().ok());
+    (info.reason == "NOT_OWNER").then(|| Elsewhere { owner: info.metadata.remove("owner"), shard })
 }
 
 #[cfg(test)]

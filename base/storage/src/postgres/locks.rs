@@ -7,8 +7,8 @@
 
 use crate::Rows;
 
-/// Class of the lock that a transaction on all rows holds alone, and every other transaction holds
-/// together with others.
+/// Class of the lock of a shard. A transaction on all rows of the shard holds the lock alone, and
+/// every other transaction on the shard holds the lock together with others.
 const ALL: i32 = 0x636c_6f61;
 
 /// Class of the locks of tenants.
@@ -22,14 +22,14 @@ pub(super) fn of_migration() -> String {
     format!("SELECT pg_advisory_xact_lock({MIGRATION}, 0)")
 }
 
-/// The statements that take the locks of a transaction on these rows.
-pub(super) fn statements(rows: Rows<'_>) -> String {
+/// The statements that take the locks of a transaction on these rows of a shard.
+pub(super) fn statements(rows: Rows<'_>, shard: i32) -> String {
     match rows {
         Rows::Apart => String::new(),
-        Rows::All => format!("SELECT pg_advisory_xact_lock({ALL}, 0)"),
+        Rows::All => format!("SELECT pg_advisory_xact_lock({ALL}, {shard})"),
         // The order is the same in every transaction, so no two wait for each other.
         Rows::Tenant(tenant) => format!(
-            "SELECT pg_advisory_xact_lock_shared({ALL}, 0); SELECT pg_advisory_xact_lock({TENANT}, {})",
+            "SELECT pg_advisory_xact_lock_shared({ALL}, {shard}); SELECT pg_advisory_xact_lock({TENANT}, {})",
             number(tenant)
         ),
     }
@@ -50,10 +50,11 @@ mod tests {
     #[test]
     fn the_locks_of_a_transaction_are_those_of_earlier_versions() {
         assert_eq!(of_migration(), "SELECT pg_advisory_xact_lock(1668050787, 0)");
-        assert_eq!(statements(Rows::Apart), "");
-        assert_eq!(statements(Rows::All), "SELECT pg_advisory_xact_lock(1668050785, 0)");
+        assert_eq!(statements(Rows::Apart, 0), "");
+        assert_eq!(statements(Rows::All, 0), "SELECT pg_advisory_xact_lock(1668050785, 0)");
+        assert_eq!(statements(Rows::All, 7), "SELECT pg_advisory_xact_lock(1668050785, 7)");
         assert_eq!(
-            statements(Rows::Tenant("a")),
+            statements(Rows::Tenant("a"), 0),
             "SELECT pg_advisory_xact_lock_shared(1668050785, 0); SELECT pg_advisory_xact_lock(1668050786, -468965076)"
         );
     }

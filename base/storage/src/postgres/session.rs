@@ -171,10 +171,10 @@ impl Session {
         }
     }
 
-    /// Waits until every transaction has ended that another connection began before. Its commit may
+    /// Waits until every transaction of the shard has ended that another connection began before. Its commit may
     /// be on its way although the connection is lost.
-    pub(crate) async fn wait_for_others(&mut self) -> Result<(), Error> {
-        self.begin(Terms { survival: Survival::Crash, rows: Rows::All, guard: None }).await?;
+    pub(crate) async fn wait_for_others(&mut self, shard: i32) -> Result<(), Error> {
+        self.begin(Terms { survival: Survival::Crash, rows: Rows::All, shard, guard: None }).await?;
         self.commit().await
     }
 
@@ -377,13 +377,13 @@ async fn ended<T, F: Future<Output = Result<T, tokio_postgres::Error>>>(
 
 /// The statements that begin a transaction. A commit waits for the disks that the server is set up
 /// to wait for, or for none.
-fn beginning(Terms { survival, rows, guard }: Terms<'_>) -> String {
+fn beginning(Terms { survival, rows, shard, guard }: Terms<'_>) -> String {
     let setting = match survival {
         Survival::Crash => "SET LOCAL synchronous_commit = off",
         Survival::PowerFailure => "",
     };
     // The guard sees what was committed before the locks were free.
-    format!("BEGIN; {setting}; {}; {}", locks::statements(rows), guard.unwrap_or_default())
+    format!("BEGIN; {setting}; {}; {}", locks::statements(rows, shard), guard.unwrap_or_default())
 }
 
 fn missing() -> Error {

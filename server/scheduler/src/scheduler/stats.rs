@@ -119,6 +119,11 @@ impl Scheduler {
         }
     }
 
+    /// Whether the worker holds no job and no check, and is to get none that was decided already.
+    pub fn holds_nothing(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_none_or(|worker| worker.holds.is_empty() && worker.checks.is_empty())
+    }
+
     /// Every lease that the worker is to hold.
     pub fn assignment(&self, worker: WorkerId) -> Vec<(JobId, u64)> {
         let Some(worker) = self.workers.get(&worker) else { return Vec::new() };

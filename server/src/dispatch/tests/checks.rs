@@ -59,7 +59,8 @@ impl Service {
     }
 
     async fn attach(&mut self, worker: WorkerId, class: &str) {
-        let (wishes, stream) = self.fixture.dispatcher.attach(report_of_class(worker, class)).await.unwrap();
+        let (wishes, stream) =
+            self.fixture.dispatcher.attach(report_of_class(worker, class), Seat::Here).await.unwrap();
         self.wishes.push((worker, wishes, stream));
     }
 
@@ -286,7 +287,7 @@ async fn the_worker_that_differs_from_two_others_is_quarantined() {
         let liar = order[liar];
         let (_, wishes, _) = service.wishes.iter().find(|(id, ..)| *id == liar).expect("attached");
         assert!(wishes.has_changed().is_err(), "the stream is closed");
-        let refused = service.fixture.dispatcher.attach(report_of_class(liar, CLASS)).await.unwrap_err();
+        let refused = service.fixture.dispatcher.attach(report_of_class(liar, CLASS), Seat::Here).await.unwrap_err();
         assert_eq!(refused.reason(), WORKER_QUARANTINED);
     }
 }

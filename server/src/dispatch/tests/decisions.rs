@@ -68,7 +68,7 @@ async fn a_job_of_the_embedded_worker_is_tried_again_at_once_after_a_crash() {
     fixture.wished(&[1]).await;
     fixture.dispatcher.settled().await.unwrap();
     fixture.restart().await;
-    (fixture.wishes, _) = fixture.dispatcher.attach(report(WorkerId(2))).await.unwrap();
+    (fixture.wishes, _) = fixture.dispatcher.attach(report(WorkerId(2)), Seat::Here).await.unwrap();
     // The clock stands still, so no lease expires.
     fixture.wished(&[1]).await;
 }

@@ -329,7 +329,7 @@ async fn the_dispatcher_does_not_wait_behind_the_queries_of_tenants() {
     let _query = fixture.database.read(Asker::Tenant(TENANT)).await.unwrap();
     let mut watched = fixture.dispatcher.watch(TENANT, JobId(1)).await.unwrap().expect("the job");
     // The work is no longer in memory. A read of the work fails, because there is no such key.
-    let _worker = fixture.dispatcher.attach(report_of(WORKER, &[1])).await.unwrap();
+    let _worker = fixture.dispatcher.attach(report_of(WORKER, &[1]), Seat::Here).await.unwrap();
     let ended = timeout(STEP_TIMEOUT / 2, watched.wait_for(|view| view.end.is_some())).await;
     let error = ended.expect("an end in time").unwrap().end.clone().and_then(|end| end.error.clone());
     assert_eq!(error.expect("a failure").reason, "KEY_NOT_FOUND");
@@ -390,4 +390,18 @@ async fn a_server_that_may_not_be_the_owner_publishes_nothing_before_its_commit(
     busy.commit().await.unwrap();
     fixture.wished(&[1]).await;
     fixture.ends_after_the_commit(watched).await;
+}
+
+/// A server that was suspended would tell a worker to drop the jobs that the worker computes for the
+/// next owner.
+#[tokio::test]
+async fn a_server_that_may_not_be_the_owner_gives_a_worker_no_orders() {
+    let Some((fixture, ownership)) = Fixture::owned().await else { return };
+    let before = fixture.dispatcher.attach(report(WorkerId(2)), Seat::Here).await.unwrap().0;
+    timeout(STEP_TIMEOUT, before.clone().wait_for(Option::is_some)).await.expect("orders of the owner").unwrap();
+    ownership.expire();
+    fixture.alter("UPDATE shards SET epoch = epoch + 1".to_owned()).await;
+    let (after, _) = fixture.dispatcher.attach(report_of(WorkerId(3), &[1]), Seat::Here).await.unwrap();
+    timeout(STEP_TIMEOUT, ownership.lost()).await.expect("it asks the database");
+    assert!(after.borrow().is_none());
 }

@@ -77,10 +77,10 @@ async fn a_view_of_the_pools_is_made_once_in_an_interval() {
     let fixture = Fixture::new().await;
     let workers = || fixture.dispatcher.pools().iter().map(|pool| pool.workers).sum::<usize>();
     assert_eq!(workers(), 1, "the first view is made at once");
-    let (_second, stream) = fixture.dispatcher.attach(report(WorkerId(2))).await.unwrap();
+    let (_second, stream) = fixture.dispatcher.attach(report(WorkerId(2)), Seat::Here).await.unwrap();
     assert_eq!(workers(), 1);
     fixture.time.advance(Duration::from_secs(1));
-    let (_third, _) = fixture.dispatcher.attach(report(WorkerId(3))).await.unwrap();
+    let (_third, _) = fixture.dispatcher.attach(report(WorkerId(3)), Seat::Here).await.unwrap();
     assert_eq!(workers(), 3, "the interval is over");
     fixture.dispatcher.detach(WorkerId(2), stream).await.unwrap();
     fixture.settles().await;
@@ -108,7 +108,7 @@ async fn few_reports_wait_for_the_dispatcher_however_many_workers_report() {
     for _ in 0..2 {
         let attach = |number: u64| {
             let dispatcher = dispatcher.clone();
-            tokio::spawn(async move { dispatcher.attach(report(WorkerId(number.into()))).await.map(drop) })
+            tokio::spawn(async move { dispatcher.attach(report(WorkerId(number.into())), Seat::Here).await.map(drop) })
         };
         let calls: Vec<_> = (0..3 * REPORTS_MAX).map(attach).collect();
         yield_often().await;
@@ -118,7 +118,8 @@ async fn few_reports_wait_for_the_dispatcher_however_many_workers_report() {
         yield_often().await;
     }
     tokio::spawn(running);
-    let (_, stream) = timeout(STEP_TIMEOUT, dispatcher.attach(report(WORKER))).await.expect("a turn").unwrap();
+    let (_, stream) =
+        timeout(STEP_TIMEOUT, dispatcher.attach(report(WORKER), Seat::Here)).await.expect("a turn").unwrap();
     timeout(STEP_TIMEOUT, dispatcher.report(stream, report(WORKER))).await.expect("a turn").unwrap();
     assert_eq!(dispatcher.reports.held(), 0);
 }
@@ -152,7 +153,7 @@ async fn the_first_assignment_of_a_worker_waits_for_all_work() {
     fixture.wished(&[1]).await;
     fixture.restart().await;
     let busy = fixture.hold_readers().await;
-    let (mut wishes, _) = fixture.dispatcher.attach(report_of(WORKER, &[1])).await.unwrap();
+    let (mut wishes, _) = fixture.dispatcher.attach(report_of(WORKER, &[1]), Seat::Here).await.unwrap();
     fixture.settles().await;
     assert!(wishes.borrow().is_none());
     drop(busy);
@@ -168,7 +169,7 @@ async fn the_first_assignment_of_a_worker_does_not_wait_for_jobs_that_are_new_to
     fixture.send(fixture.large_job(1), true).await.unwrap().unwrap();
     fixture.submit(2, true).await.unwrap().unwrap();
     let busy = fixture.hold_readers().await;
-    (fixture.wishes, _) = fixture.dispatcher.attach(report(WORKER)).await.unwrap();
+    (fixture.wishes, _) = fixture.dispatcher.attach(report(WORKER), Seat::Here).await.unwrap();
     fixture.wished(&[2]).await;
     drop(busy);
     fixture.wished(&[1, 2]).await;
@@ -182,7 +183,7 @@ async fn a_job_whose_work_cannot_be_read_is_handed_out_after_its_lease() {
     fixture.wished(&[1]).await;
     fixture.restart().await;
     fixture.alter("ALTER TABLE job_inputs RENAME TO away".to_owned()).await;
-    let (mut wishes, stream) = fixture.dispatcher.attach(report_of(WORKER, &[1])).await.unwrap();
+    let (mut wishes, stream) = fixture.dispatcher.attach(report_of(WORKER, &[1]), Seat::Here).await.unwrap();
     let first = timeout(STEP_TIMEOUT, wishes.wait_for(Option::is_some)).await.expect("in time").unwrap().clone();
     assert!(first.expect("leases").is_empty());
     fixture.wishes = wishes;

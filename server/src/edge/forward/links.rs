@@ -1,4 +1,4 @@
-//! Connections to the owner of the database.
+//! Connections to the owners of shards.
 
 use std::{
     error::Error,
@@ -34,6 +34,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of connections of one kind.
 const LINKS_MAX: u64 = 64;
 
+/// Maximum number of servers to which connections stay open.
+const SERVERS_MAX: usize = 64;
+
 /// Bytes of an answer that may wait for a slow reader.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
@@ -41,13 +44,14 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// do not stop the answers of others.
 const CONNECTION_WINDOW_BYTES: u32 = (1 << 31) - 1;
 
-/// Connections to one server at a time, opened when they are needed.
+/// Connections to other servers, opened when they are needed.
 pub(super) struct Links {
     tls: Option<ClientTlsConfig>,
     /// Numbers of connections for calls that wait for jobs, and for other calls. A connection has a
     /// limited number of calls, and calls that wait must not take the places of others.
     counts: [usize; 2],
-    open: Mutex<Option<Arc<Open>>>,
+    /// The servers that were called last, the latest last.
+    open: Mutex<Vec<Arc<Open>>>,
 }
 
 /// The connections to a server.
@@ -82,10 +86,14 @@ impl Links {
 
     fn channel(&self, url: &Arc<str>, rule: &Rule) -> Result<Channel, tonic::transport::Error> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let links = match &*open {
-            Some(links) if links.url == *url => links.clone(),
-            _ => open.insert(Arc::new(self.connect(url)?)).clone(),
+        let links = match open.iter().position(|links| links.url == *url) {
+            Some(place) => open.remove(place),
+            None => Arc::new(self.connect(url)?),
         };
+        if open.len() >= SERVERS_MAX {
+            open.remove(0);
+        }
+        open.push(links.clone());
         drop(open);
         let Kind { channels, next } = &links.kinds[usize::from(rule.load != Load::Wait)];
         Ok(channels[next.fetch_add(1, Relaxed) % channels.len()].clone())

@@ -1,5 +1,5 @@
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::Ipv4Addr,
     sync::atomic::{AtomicU64, Ordering::SeqCst},
 };
 
@@ -11,6 +11,7 @@ use super::*;
 use crate::{
     auth::{Scope, Scopes, TokenStore},
     edge::tests::{Fixture, end},
+    shards::{Moved, Shards},
     tenant::Tenant,
 };
 
@@ -20,13 +21,16 @@ const WRITE: &str = "/cloakwork.v1.BlobService/Write";
 const ATTACH: &str = "/cloakwork.v1.WorkerService/Attach";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
+/// URL of the first server, which no test calls.
+const FRONT: &str = "http://127.0.0.1:2";
+
 /// Time for steps that should take no noticeable time.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Two servers on one database. Calls arrive at the first, which does not own the database.
 struct Servers {
     front: Fixture,
-    home: watch::Sender<Home>,
+    homes: watch::Sender<Homes>,
     token: String,
     directory: Arc<tempfile::TempDir>,
     /// Cancelled when the first server stops.
@@ -48,16 +52,16 @@ impl Servers {
     /// Calls wait this long for an owner.
     async fn waiting(owner_wait: Duration) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
-        let (home, place) = watch::channel(Home::Nowhere);
+        let (homes, places) = watch::channel(Homes::of_url(FRONT));
         let standard = Router::new().route(HEALTH, post(async || ok())).into();
         let draining = CancellationToken::new();
         let forward = |limits: &Limits, telemetry| Forward {
             owner_wait,
-            ..Forward::new(standard, place, None, limits, telemetry, draining.clone())
+            ..Forward::new(standard, places, None, limits, telemetry, draining.clone())
         };
         let front = Fixture::at(directory.clone(), Limits::default(), forward).await;
         let token = token(&front.tokens).await;
-        Self { front, home, token, directory, draining }
+        Self { front, homes, token, directory, draining }
     }
 
     /// Starts a server that owns the database and never answers. The notice comes with each call.
@@ -85,11 +89,32 @@ impl Servers {
     }
 
     fn owned_by(&self, server: &Served) {
-        self.home.send_replace(Home::At(server.url.clone()));
+        self.owned([(0, &server.url)]);
+    }
+
+    /// Shards come to have these owners.
+    fn owned<const COUNT: usize>(&self, owners: [(i32, &str); COUNT]) {
+        self.homes.send_modify(|homes| _ = homes.update(Shards::owned(owners)));
+    }
+
+    /// The first server comes to own shard 0.
+    fn owned_here(&self, router: Router) {
+        self.homes.send_modify(|homes| *homes = std::mem::take(homes).with(0, router.into()));
     }
 
     fn call(&self, path: &str) -> JoinHandle<(Code, String)> {
         self.call_with(path, &[])
+    }
+
+    /// Attaches a worker that serves this shard.
+    async fn attach(&self, shard: Option<&str>) -> Response<Body> {
+        let mut request = Request::post(ATTACH).header("authorization", format!("Bearer {}", self.token));
+        if let Some(shard) = shard {
+            request = request.header(SHARD_OF_WORKER, shard);
+        }
+        let address = Ipv4Addr::new(192, 0, 2, 9).into();
+        let peer = Peer::Network { address, certified: false, direct: true };
+        self.front.edge.clone().handle(peer, request.body(Body::empty()).unwrap()).await
     }
 
     /// Calls the first server with a message of three bytes.
@@ -108,7 +133,7 @@ impl Servers {
 
 async fn token(tokens: &TokenStore) -> String {
     let tenant = Tenant::new("acme").unwrap();
-    tokens.create_tenant(&tenant).await.unwrap();
+    tokens.create_tenant(&tenant, 0).await.unwrap();
     let scopes = Scopes::from_iter([Scope::Jobs, Scope::Worker]);
     tokens.create_token(&tenant, scopes, "", None).await.unwrap().reveal().to_owned()
 }
@@ -183,7 +208,7 @@ async fn the_owner_refuses_a_call_without_a_token_that_another_server_let_in() {
     assert_eq!(ended(call()).await, (Code::Unauthenticated, "UNAUTHENTICATED".to_owned()));
     assert_eq!(calls.load(SeqCst), 0);
     // The call comes as far as the owner: the first server alone handles it.
-    servers.home.send_replace(Home::Here(Routes::from(router)));
+    servers.owned_here(router);
     assert_eq!(ended(call()).await, success());
 }
 
@@ -245,7 +270,7 @@ async fn a_call_leaves_an_owner_that_was_replaced_and_never_answers() {
     let call = servers.call(SUBMIT);
     reached(&come).await;
     let (router, calls) = counting(|| Status::ok(""));
-    servers.home.send_replace(Home::Here(Routes::from(router)));
+    servers.owned_here(router);
     assert_eq!(ended(call).await, success());
     assert_eq!(calls.load(SeqCst), 1, "it is handled here");
 }
@@ -276,7 +301,7 @@ async fn a_call_fails_if_no_server_takes_the_database_over() {
     }
     assert!(begun.elapsed() >= 2 * owner_wait);
     // An address at which no server listens, as after a crash.
-    servers.home.send_replace(Home::At("http://127.0.0.1:1".into()));
+    servers.owned([(0, "http://127.0.0.1:1")]);
     assert_eq!(ended(servers.call(SUBMIT)).await, not_owner());
     assert!(servers.front.counted("cloakwork_forwarded_total{outcome=\"failed\"} 3"));
 }
@@ -304,14 +329,50 @@ async fn workers_are_sent_to_the_owner_and_calls_take_one_hop() {
     let owner = servers.serve(router).await;
     assert_eq!(ended(servers.call(ATTACH)).await, not_owner());
     servers.owned_by(&owner);
-    let request = Request::post(ATTACH).header("authorization", format!("Bearer {}", servers.token));
-    let peer = Peer::Network { address: SocketAddr::from(([192, 0, 2, 9], 1)).ip(), certified: false, direct: true };
-    let answer = servers.front.edge.clone().handle(peer, request.body(Body::empty()).unwrap()).await;
-    let info = Status::from_header_map(answer.headers()).unwrap().get_details_error_info().unwrap();
-    assert_eq!((info.reason.as_str(), info.metadata["owner"].as_str()), ("NOT_OWNER", &*owner.url));
+    let refused = async |shard: Option<&str>| {
+        let answer = servers.attach(shard).await;
+        let info = Status::from_header_map(answer.headers()).unwrap().get_details_error_info().unwrap();
+        assert_eq!(info.reason, "NOT_OWNER");
+        (info.metadata["shard"].clone(), info.metadata.get("owner").cloned())
+    };
+    let at_owner = || ("0".to_owned(), Some(owner.url.to_string()));
+    assert_eq!(refused(None).await, at_owner());
+    servers.owned([(0, &owner.url), (1, FRONT)]);
+    assert_eq!(refused(Some("0")).await, at_owner());
+    assert_eq!(refused(Some("1")).await, ("1".to_owned(), None), "this server is about to take the shard over");
+    assert_eq!(refused(Some("7")).await, ("7".to_owned(), None));
     // As if two servers took each other for the owner.
     assert_eq!(ended(servers.call_with(SUBMIT, &[(FORWARDED_BY_SERVER, "1")])).await, not_owner());
     assert_eq!(calls.load(SeqCst), 0);
     // Each server answers for itself whether it is healthy.
     assert_eq!(ended(servers.call(HEALTH)).await, success());
+    let here = Router::new().route(ATTACH, post(async || ok()));
+    servers.homes.send_modify(|homes| *homes = std::mem::take(homes).with(1, here.into()));
+    for shard in [None, Some("1"), Some("no number")] {
+        assert_eq!(servers.attach(shard).await.headers()[SHARD_OF_WORKER], "1", "{shard:?}");
+    }
+    assert_eq!(refused(Some("0")).await, at_owner());
+}
+
+/// A token names its tenant's shard until it is looked up again, and moves are known earlier.
+#[tokio::test]
+async fn calls_go_to_the_owner_of_the_tenants_shard() {
+    let servers = Servers::new().await;
+    let (first, second) = (counting(|| Status::ok("")), counting(|| Status::ok("")));
+    let owners = [servers.serve(first.0.clone()).await, servers.serve(second.0).await];
+    let calls = || [&first.1, &second.1].map(|calls| calls.load(SeqCst));
+    servers.owned([(0, &owners[0].url), (1, &owners[1].url)]);
+    assert_eq!(ended(servers.call(SUBMIT)).await, success());
+    assert_eq!(calls(), [1, 0]);
+    let moved = Moved { shard: 1, at_micros: 2 };
+    let acme = Tenant::new("acme").unwrap();
+    servers.homes.send_modify(|homes| homes.let_go(&acme, Some(moved)));
+    // A look from before the move.
+    servers.owned([(0, &owners[0].url), (1, &owners[1].url)]);
+    assert_eq!(ended(servers.call(SUBMIT)).await, success());
+    assert_eq!(calls(), [1, 1]);
+    // The first server owns the other shard, and handles its calls alone.
+    servers.owned_here(first.0.clone());
+    assert_eq!(ended(servers.call(SUBMIT)).await, success());
+    assert_eq!(calls(), [1, 2]);
 }

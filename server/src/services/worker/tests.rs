@@ -138,7 +138,7 @@ impl Fixture {
             resident: Vec::new(),
             resident_bytes: 0,
         };
-        let (wishes, _) = dispatcher.attach(Arc::new(report)).await.unwrap();
+        let (wishes, _) = dispatcher.attach(Arc::new(report), Seat::Here).await.unwrap();
         let workers = Workers {
             dispatcher,
             failures: Failures::new(keystore.clone(), telemetry.clone()),

@@ -134,7 +134,7 @@ async fn a_url_that_the_worker_refuses_is_not_called() {
 async fn an_answer_moves_only_calls_that_have_not_moved_since() {
     let (first, second) = (server(Status::ok("")).await, server(Status::ok("")).await);
     let servers = servers(&[&first, &second]);
-    servers.leave(0, Some(&second.url));
+    servers.leave(0, Some(Elsewhere { owner: Some(second.url), shard: None }));
     servers.leave(0, None);
-    assert_eq!(servers.current().1, 1);
+    assert_eq!(servers.current().moves, 1);
 }

@@ -1,0 +1,89 @@
+//! Carries out the moves of tenants away from the shard of this server.
+//!
+//! Calls of the tenant wait while its move is committed: here, and at every server that passes them
+//! on. Whatever this server remembers about the tenant is forgotten before the tenant may come
+//! back.
+
+use std::{sync::Arc, time::Duration};
+
+use cloakwork_keystore::{Keystore, TenantId};
+use cloakwork_storage::{Database, Error};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    edge::{Handled, Homes},
+    shards::{self, Moved},
+    store::Store,
+    tenant::Tenant,
+};
+
+/// Moves tenants.
+#[derive(Debug)]
+pub(crate) struct Mover {
+    /// The handle with the check of the owner.
+    pub(crate) database: Database,
+    /// Jobs.
+    pub(crate) store: Store,
+    /// Blobs.
+    pub(crate) keystore: Keystore,
+    /// Where calls go.
+    pub(crate) homes: watch::Sender<Homes>,
+    /// Calls that are handled here.
+    pub(crate) handled: Arc<Handled>,
+}
+
+/// Time between two looks for tenants that are to move.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time for which new calls of a tenant wait, while its running calls end. Callers may wait longer.
+const CALLS_END: Duration = Duration::from_secs(3);
+
+/// Time between two looks at the running calls.
+const CALLS_INTERVAL: Duration = Duration::from_millis(20);
+
+impl Mover {
+    /// Moves tenants for as long as this server owns its shard.
+    pub(crate) async fn run(self) {
+        loop {
+            sleep(LOOK_INTERVAL).await;
+            if let Err(error) = self.round().await {
+                tracing::debug!(%error, "no tenant was moved");
+            }
+        }
+    }
+
+    async fn round(&self) -> Result<(), Error> {
+        for (name, to) in shards::wanted(&self.database).await? {
+            let Ok(tenant) = Tenant::new(&name) else { continue };
+            if !shards::is_idle(&self.database, &name).await? {
+                continue;
+            }
+            self.homes.send_modify(|homes| homes.hold(&tenant));
+            let moved = self.hand_over(&tenant, to).await;
+            let after = moved.as_ref().ok().copied().flatten();
+            self.homes.send_modify(|homes| homes.let_go(&tenant, after));
+            if moved?.is_some() {
+                tracing::info!(tenant = name, shard = to, "a tenant has moved to another shard");
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a tenant over whose new calls wait. Returns `None` if its running calls do not end.
+    async fn hand_over(&self, tenant: &Tenant, to: i32) -> Result<Option<Moved>, Error> {
+        let Ok(id) = TenantId::new(tenant.as_str()) else { return Ok(None) };
+        let end = Instant::now() + CALLS_END;
+        while self.handled.count(tenant) > 0 || !self.keystore.is_quiet(&id) {
+            if Instant::now() > end {
+                return Ok(None);
+            }
+            sleep(CALLS_INTERVAL).await;
+        }
+        self.store.forget_known_programs();
+        self.keystore.forget_known_keys();
+        shards::hand_over(&self.database, tenant.as_str(), to).await
+    }
+}
