@@ -14,7 +14,9 @@
 //!   its rows. A check takes no job's place, costs no job an attempt or the blame for a crash, and
 //!   ends with its server process. Quarantined workers get no work.
 
+mod agenda;
 mod client;
+pub mod cluster;
 mod plan;
 pub(crate) mod random;
 mod server;
@@ -60,20 +62,26 @@ pub struct Summary {
 /// Runs a seed. Panics where an invariant is broken, after a line with the command that repeats the
 /// run.
 pub fn run(seed: u64, trace: bool) -> Summary {
-    let _replay = Replay(seed);
+    let _replay = Replay { mode: "", seed, bug: None };
     World::new(seed, trace).run()
 }
 
 /// Prints the command that repeats a failed run.
-struct Replay(u64);
+struct Replay {
+    /// The example's mode, followed by a blank, or nothing.
+    mode: &'static str,
+    seed: u64,
+    bug: Option<&'static str>,
+}
 
 impl Drop for Replay {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            let Self { mode, seed, bug } = self;
+            let bug = bug.map(|bug| format!(" --bug {bug}")).unwrap_or_default();
             eprintln!(
-                "seed {0} failed; to see it again:\n  cargo run -p cloakwork-scheduler --features sim --example simulate \
-                 -- --seed {0} --trace",
-                self.0
+                "seed {seed} failed; to see it again:\n  cargo run -p cloakwork-scheduler --features sim --example simulate \
+                 -- {mode}--seed {seed}{bug} --trace"
             );
         }
     }

@@ -111,27 +111,29 @@ impl Plan {
         };
         // A deadly check may still wait when the faults end.
         let checks = if plan.checked > 0 { 60 * TENTH } else { 0 };
-        plan.end = plan.quiet_at + plan.time_to_finish() + checks;
+        plan.end = plan.quiet_at + time_to_finish(&plan.config, &plan.wishes) + checks;
         plan
-    }
-
-    /// I7: the maximum time for all jobs when only the jobs themselves cause failures. Each failed
-    /// attempt costs at most its lease, its progress timeout, a restart and the work of all jobs.
-    /// The number of failed attempts is bounded for each kind of job.
-    fn time_to_finish(&self) -> Time {
-        let work: u64 = self.wishes.iter().map(|wish| wish.cost.div_ceil(RATE_MIN) + 4).sum::<u64>() * TENTH * 2;
-        let overhead = 2 * self.config.lease_micros + self.config.progress_timeout_micros + 30 * TENTH;
-        let halvings = 5 + u64::from(self.config.solo_crashes_max);
-        let retries = |wish: &Wish| match wish.kind {
-            Kind::Poison => halvings + u64::from(self.config.attempts_max),
-            Kind::Flaky | Kind::Large => u64::from(self.config.attempts_max),
-            _ => 2,
-        };
-        (self.wishes.iter().map(retries).sum::<u64>() + 2) * (work + overhead)
     }
 }
 
-fn wish(random: &mut Random, quiet_at: Time, poison: u64, strange: u64) -> Wish {
+/// I7: the maximum time for all jobs when only the jobs themselves cause failures. Each failed
+/// attempt costs at most its lease, its progress timeout, a restart and the work of all jobs.
+/// The number of failed attempts is bounded for each kind of job.
+pub(super) fn time_to_finish(config: &Config, wishes: &[Wish]) -> Time {
+    let work: u64 = wishes.iter().map(|wish| wish.cost.div_ceil(RATE_MIN) + 4).sum::<u64>() * TENTH * 2;
+    let overhead = 2 * config.lease_micros + config.progress_timeout_micros + 30 * TENTH;
+    let halvings = 5 + u64::from(config.solo_crashes_max);
+    let retries = |wish: &Wish| match wish.kind {
+        Kind::Poison => halvings + u64::from(config.attempts_max),
+        Kind::Flaky | Kind::Large => u64::from(config.attempts_max),
+        _ => 2,
+    };
+    (wishes.iter().map(retries).sum::<u64>() + 2) * (work + overhead)
+}
+
+/// A job that a client is to submit. `poison` and `strange` are percentages of jobs that are not
+/// good.
+pub(super) fn wish(random: &mut Random, quiet_at: Time, poison: u64, strange: u64) -> Wish {
     let tenant = TenantId(random.range(1, 3));
     let key = KeyId([(10 * tenant.0 + random.range(0, 1)) as u8; 16]);
     let group = Group { tenant, key, set: SetId(random.range(1, 2) as u16) };

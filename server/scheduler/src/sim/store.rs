@@ -35,7 +35,7 @@ pub(super) struct Change {
     pub(super) from: Option<WorkerId>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Store {
     pub(super) rows: BTreeMap<JobId, Row>,
     pub(super) requests: BTreeMap<usize, JobId>,
@@ -100,7 +100,8 @@ impl Store {
         row.solo_crashes = attempt.solo_crashes;
     }
 
-    fn live(&mut self, id: JobId) -> &mut Row {
+    /// The row of a job that has not ended.
+    pub(super) fn live(&mut self, id: JobId) -> &mut Row {
         let row = self.rows.get_mut(&id).unwrap_or_else(|| panic!("{id:?} was never stored"));
         assert_eq!(row.end, None, "I1: something follows the end of {id:?}");
         row

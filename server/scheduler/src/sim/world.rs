@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Summary;
+use super::agenda::Agenda;
 use super::client::Client;
 use super::plan::{Kind, Plan, TENTH};
 use super::random::Random;
@@ -17,8 +18,7 @@ pub(super) struct World {
     pub(super) trace: bool,
     pub(super) plan: Plan,
     pub(super) now: Time,
-    agenda: BTreeMap<(Time, u64), Happening>,
-    count: u64,
+    agenda: Agenda<Happening>,
     pub(super) store: Store,
     pub(super) server: Option<Server>,
     /// Number of the latest server process.
@@ -102,8 +102,7 @@ impl World {
             trace,
             plan,
             now: 0,
-            agenda: BTreeMap::new(),
-            count: 0,
+            agenda: Agenda::default(),
             store: Store::default(),
             server: None,
             life: 0,
@@ -119,8 +118,7 @@ impl World {
     }
 
     pub(super) fn later(&mut self, delay: u64, what: Happening) {
-        self.count += 1;
-        self.agenda.insert((self.now + delay, self.count), what);
+        self.agenda.add(self.now + delay, what);
     }
 
     pub(super) fn percent(&mut self, percent: u64) -> bool {
@@ -144,7 +142,7 @@ impl World {
             self.later(at, Happening::Fault);
         }
         while !self.is_done() {
-            let Some(((now, _), what)) = self.agenda.pop_first() else { panic!("no event is left, and jobs remain") };
+            let Some((now, what)) = self.agenda.next() else { panic!("no event is left, and jobs remain") };
             self.now = now;
             assert!(now <= self.plan.end, "I7: unfinished at {now}: {:?}", self.unfinished());
             self.happen(what);
