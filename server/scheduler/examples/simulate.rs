@@ -1,5 +1,5 @@
-//! Runs the simulators. Without a mode, it simulates one server; `cluster` simulates several servers
-//! that share a database.
+//! Runs the simulators. Without a mode, one server is simulated. `cluster` simulates several
+//! servers that share a database, and `fleet` many workers that several schedulers share.
 
 #![forbid(unsafe_code)]
 
@@ -7,12 +7,13 @@ use std::io::Write as _;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use cloakwork_scheduler::sim::{self, cluster, cluster::Bug};
+use cloakwork_scheduler::sim::{self, cluster, cluster::Bug, fleet};
 
 const USAGE: &str = "usage: simulate [cluster] [--seeds COUNT] [--start FIRST] [--ledger PATH]
        simulate [cluster] --seed ONE [--trace]
        simulate cluster --bug NAME|all [--seeds MOST] [--start FIRST]
-       simulate cluster --bug NAME --seed ONE [--trace]";
+       simulate cluster --bug NAME --seed ONE [--trace]
+       simulate fleet [--seconds COUNT]";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
             })
         }
         ("cluster", Some(options)) => options.find_bugs(),
+        ("fleet", Some(options)) => compare(options.seconds),
         _ => {
             eprintln!("{USAGE}");
             false
@@ -44,18 +46,21 @@ struct Options {
     is_one: bool,
     trace: bool,
     bugs: Vec<Bug>,
+    seconds: u64,
     ledger: Option<String>,
 }
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
-        let mut options = Self { start: 0, seeds: 1000, is_one: false, trace: false, bugs: Vec::new(), ledger: None };
+        let mut options =
+            Self { start: 0, seeds: 1000, is_one: false, trace: false, bugs: Vec::new(), seconds: 5, ledger: None };
         while let Some(arg) = args.next() {
             let mut number = || args.next()?.parse().ok();
             match arg.as_str() {
                 "--seeds" => options.seeds = number()?,
                 "--start" => options.start = number()?,
                 "--seed" => (options.start, options.seeds, options.is_one) = (number()?, 1, true),
+                "--seconds" => options.seconds = number()?,
                 "--trace" => options.trace = true,
                 "--ledger" => options.ledger = Some(args.next()?),
                 "--bug" => match args.next()?.as_str() {
@@ -126,4 +131,16 @@ impl Options {
         }
         all_found
     }
+}
+
+/// Compares twelve shards with one scheduler that sees all workers and jobs.
+fn compare(seconds: u64) -> bool {
+    let size = fleet::Size::GOAL;
+    let shards = fleet::steady(size, 5, seconds);
+    println!("{} shards: {shards:#?}", size.shards);
+    println!("a burst: {:#?}", fleet::burst(size, 5, 30));
+    let one = fleet::steady(fleet::Size { shards: 1, ..size }, 5, seconds);
+    println!("one scheduler: {one:#?}");
+    println!("key hits, as a part of those of one scheduler: {:.3}", shards.hits / one.hits);
+    true
 }

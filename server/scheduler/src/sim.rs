@@ -17,6 +17,7 @@
 mod agenda;
 mod client;
 pub mod cluster;
+pub mod fleet;
 mod plan;
 pub(crate) mod random;
 mod server;

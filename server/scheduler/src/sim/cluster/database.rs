@@ -24,8 +24,8 @@ pub(super) struct Database {
     /// Number of times that a standby took over. Connections end with it.
     pub(super) generation: u64,
     pub(super) away_until: Time,
-    /// Whether a takeover or a beat may be lost. Two servers may then be certain that they are the
-    /// owner, and the loss of a database without a synchronous standby is not expected to be better.
+    /// Whether a takeover or a beat may be lost, because the standby was not synchronous. Two
+    /// servers may then be certain that they are the owner.
     pub(super) is_doubtful: bool,
     /// Jobs that a standby did not have.
     pub(super) lost: BTreeSet<JobId>,
@@ -126,7 +126,7 @@ impl Database {
         if !self.state.beats.contains_key(&process) && self.bug != Some(Bug::BeatRevives) {
             return false;
         }
-        // A beat that is lost while its server relies on it would let another server take over early.
+        // If a beat were lost while its server relies on it, another server would take over early.
         self.begin(now, self.bug != Some(Bug::WeakBeat));
         self.state.beats.insert(process, now);
         true

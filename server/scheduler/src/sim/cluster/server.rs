@@ -264,7 +264,7 @@ impl Cluster {
         }
     }
 
-    /// Checks that no other server has taken over, before a server publishes what it has not committed.
+    /// Checks that no other server has taken over, before a server publishes without a commit.
     pub(super) fn check_owner(&self, server: usize, what: &str) {
         let of = &self.servers[server];
         let is_owner = self.database.state.owner == Some(of.process);
