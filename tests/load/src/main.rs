@@ -8,6 +8,7 @@ mod attestation;
 mod core;
 mod integers;
 mod load;
+mod processes;
 mod replicas;
 mod report;
 mod scheduler;

@@ -2,8 +2,6 @@
 //! the number of short jobs that three of them handle.
 
 use std::{
-    collections::HashMap,
-    fs,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,6 +15,7 @@ use tokio::{runtime::Runtime, task::JoinSet};
 use crate::{
     Effort, SET,
     core::Core,
+    processes::processes,
     report::{Bound, Report, Row, percentile},
     single::millis,
 };
@@ -73,31 +72,8 @@ impl Replicas {
         let main = processes[&checkpointer].parent;
         let of_postgres = processes.iter().filter(|(pid, process)| **pid == main || process.parent == main);
         // The kernel adds the time of processes that have ended to their parent.
-        of_postgres.map(|(_, process)| process.time).sum()
+        of_postgres.map(|(_, process)| process.time + process.ended_time).sum()
     }
-}
-
-#[derive(Clone, Copy)]
-struct Process {
-    parent: u32,
-    time: Duration,
-}
-
-/// All processes of this machine, with the time that each and its ended children have computed.
-fn processes() -> HashMap<u32, Process> {
-    /// The kernel's unit of these times.
-    const TICK: Duration = Duration::from_millis(10);
-    let mut found = HashMap::new();
-    for entry in fs::read_dir("/proc").expect("Linux").flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name of the program may have spaces, and ends with the last bracket.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let field = |index: usize| fields.get(index).and_then(|field| field.parse::<u32>().ok()).unwrap_or(0);
-        let ticks = (11..15).map(field).sum::<u32>();
-        found.insert(pid, Process { parent: field(1), time: TICK * ticks });
-    }
-    found
 }
 
 /// Measures the latency that a service adds to a single bootstrap: with its database in a file, on
