@@ -65,6 +65,20 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     private::file_options().read(true).append(true).create(true).open(path)
 }
 
+/// Opens a staged file for writes past the page cache; `None` where the file system has none.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_direct(path: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).ok()?;
+    private::file_options().write(true).custom_flags(direct).open(path).ok()
+}
+
+/// Other systems have no such writes.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn open_direct(_path: &Path) -> Option<File> {
+    None
+}
+
 /// Removes a staged file that is no longer needed. Tokio removes it on a thread for blocking work,
 /// because the removal of gigabytes takes long.
 ///

@@ -4,9 +4,11 @@
 //! was. The committed offset of an upload is the length of its staged file.
 
 mod abort;
+mod blocks;
 mod place;
 mod receive;
 mod registry;
+mod staged;
 mod writer;
 
 use std::collections::HashSet;

@@ -10,6 +10,7 @@ use tokio::{
 
 use super::{
     Receiving,
+    blocks::{BLOCK_BYTES, BLOCKS},
     receive::{Message, Received, Receiver},
     registry::{Presence, Turn},
 };
@@ -56,7 +57,8 @@ impl UploadWriter {
         presence: Presence,
         place: Receiving,
     ) -> Self {
-        let window_bytes = keystore.limits().window_bytes.max(1);
+        let rest_bytes = upload.digest.size_bytes.saturating_sub(committed_bytes);
+        let (window_bytes, in_blocks) = divide(keystore.limits().window_bytes.max(1), rest_bytes);
         let (sender, inbox) = mpsc::channel(PIECES);
         presence.attach(sender.downgrade());
         let abort = presence.abort().clone();
@@ -67,6 +69,7 @@ impl UploadWriter {
             committed_bytes,
             policy: keystore.policy(),
             presence,
+            in_blocks,
             inbox,
         };
         let (caller, is_caller_gone) = oneshot::channel();
@@ -235,6 +238,22 @@ async fn pause(keystore: &Keystore, upload: &UploadRow, committed_bytes: u64) ->
     Ended::Part { committed_bytes }
 }
 
+/// Divides the bytes that an upload may hold: into the window of its pieces, and blocks if the rest
+/// of the upload is large. Returns the window, and whether there are blocks.
+///
+/// Blocks leave the page cache without the bytes, and a job that reads a small blob soon afterwards
+/// would wait for the disk.
+fn divide(held_bytes: u32, rest_bytes: u64) -> (u32, bool) {
+    let in_blocks = rest_bytes >= IN_BLOCKS_FROM_BYTES && held_bytes >= 2 * BLOCKS_BYTES;
+    (if in_blocks { held_bytes - BLOCKS_BYTES } else { held_bytes }, in_blocks)
+}
+
+/// Number of bytes from which the rest of an upload is written in blocks.
+const IN_BLOCKS_FROM_BYTES: u64 = 32 << 20;
+
+/// Number of bytes of all blocks of an upload.
+const BLOCKS_BYTES: u32 = (BLOCKS * BLOCK_BYTES) as u32;
+
 /// Largest piece in bytes that goes to the thread; larger pieces are cut.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -263,6 +282,15 @@ mod tests {
             Ok(Message::Data(bytes, _)) => bytes.len(),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Otherwise an upload would hold more memory than the limit allows.
+    #[test]
+    fn blocks_and_window_share_the_bytes_of_an_upload() {
+        let (limit, large) = (8 << 20, IN_BLOCKS_FROM_BYTES);
+        assert_eq!(divide(limit, large), (limit - BLOCKS_BYTES, true));
+        assert_eq!(divide(limit, large - 1), (limit, false));
+        assert_eq!(divide(2 * BLOCKS_BYTES - 1, large), (2 * BLOCKS_BYTES - 1, false));
     }
 
     #[tokio::test]

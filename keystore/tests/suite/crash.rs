@@ -14,11 +14,24 @@ use crate::{
 };
 
 const CHUNK_BYTES: usize = 64 << 10;
-const WINDOW_BYTES: u32 = 256 << 10;
 const CHILD: &str = "CLOAKWORK_TEST_UPLOAD_INTO";
+const CHILD_UPLOADS_LARGE: &str = "CLOAKWORK_TEST_UPLOAD_LARGE";
 
-fn blob() -> Bytes {
-    list(8_000, 1)
+/// An upload, and the window of its keystore.
+struct Upload {
+    blob: Bytes,
+    window_bytes: u32,
+}
+
+impl Upload {
+    fn small() -> Self {
+        Self { blob: list(8_000, 1), window_bytes: 256 << 10 }
+    }
+
+    /// An upload that is written in blocks.
+    fn large() -> Self {
+        Self { blob: list(30_000, 1), window_bytes: 8 << 20 }
+    }
 }
 
 /// The child: uploads the blob, and prints the offset at its start and after each chunk. In a usual
@@ -26,13 +39,14 @@ fn blob() -> Bytes {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_that_uploads() {
     let Some(root) = std::env::var_os(CHILD) else { return };
+    let is_large = std::env::var_os(CHILD_UPLOADS_LARGE).is_some();
+    let Upload { blob: bytes, window_bytes } = if is_large { Upload::large() } else { Upload::small() };
     let mut home = Home::local();
-    home.limits.window_bytes = WINDOW_BYTES;
+    home.limits.window_bytes = window_bytes;
     let mut options = home.options(root.as_ref());
     options.store = cloakwork_keystore::StoreOptions::Local(std::path::Path::new(&root).join("blobs"));
     let database = crate::home::database(root.as_ref()).await;
     let keystore = cloakwork_keystore::Keystore::open(options, &database).await.expect("it opens");
-    let bytes = blob();
     let upload = keystore.begin_upload(&tenant(), &[9; 16], &Digest::of(&bytes)).await.expect("opened");
     let mut writer = keystore.append(&tenant(), &upload.id, upload.committed_bytes).await.expect("opened");
     let mut sent = upload.committed_bytes as usize;
@@ -49,19 +63,29 @@ async fn child_that_uploads() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_9_costs_at_most_a_chunk_and_the_window() {
+    kill(Upload::small(), &[200_000, 3_000_000, 8_000_000, 15_000_000], &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_9_costs_no_more_of_a_large_upload() {
+    kill(Upload::large(), &[9_000_000, 21_000_000, 28_000_000], &[CHILD_UPLOADS_LARGE]).await;
+}
+
+/// Kills children in the middle of an upload, and then completes the upload.
+async fn kill(upload: Upload, kills_at: &[u64], variables: &[&str]) {
+    let Upload { blob: bytes, window_bytes } = upload;
     let mut home = Home::local();
-    home.limits.window_bytes = WINDOW_BYTES;
-    let bytes = blob();
+    home.limits.window_bytes = window_bytes;
     // Each kill comes later, and each child continues where the previous child was killed.
     let mut committed_bytes = 0;
-    for kill_at in [200_000, 3_000_000, 8_000_000, 15_000_000] {
-        let (started_at, sent) = upload_until(home.root(), kill_at);
+    for kill_at in kills_at {
+        let (started_at, sent) = upload_until(home.root(), *kill_at, variables);
         assert_eq!(started_at, committed_bytes);
         let keystore = home.open().await;
         let upload = keystore.begin_upload(&tenant(), &[9; 16], &Digest::of(&bytes)).await.expect("opened");
         committed_bytes = upload.committed_bytes;
         let lost = sent.saturating_sub(committed_bytes);
-        assert!(lost <= u64::from(WINDOW_BYTES) + CHUNK_BYTES as u64, "{lost} bytes of {sent} were lost");
+        assert!(lost <= u64::from(window_bytes) + CHUNK_BYTES as u64, "{lost} bytes of {sent} were lost");
         assert!(!upload.complete);
         home.close().await;
     }
@@ -73,11 +97,12 @@ async fn kill_9_costs_at_most_a_chunk_and_the_window() {
 
 /// Starts a child, kills it after it has handed over the bytes up to `kill_at`, and returns the
 /// first and the last offset that it printed.
-fn upload_until(root: &std::path::Path, kill_at: u64) -> (u64, u64) {
+fn upload_until(root: &std::path::Path, kill_at: u64, variables: &[&str]) -> (u64, u64) {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "crash::child_that_uploads", "--nocapture", "--test-threads=1"])
         .env(CHILD, root)
         .envs(database_for_child(root))
+        .envs(variables.iter().map(|name| (name, "1")))
         .stdout(Stdio::piped())
         .spawn()
         .expect("the child starts");

@@ -85,6 +85,21 @@ async fn follow(count: u32, window: u32, plan: Vec<(usize, Break)>) {
     assert!(home.staged_files().is_empty());
 }
 
+/// Large uploads are written in blocks, from any offset on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interruptions_of_a_large_upload_give_the_same_blob() {
+    let bytes = list(25_000, 1);
+    assert!(bytes.len() > 48 << 20, "the rest is large after the first interruption, too");
+    let plan = vec![
+        (1 << 20, Break::Nothing),
+        (2_000_001, Break::Pause),
+        (7_000_000, Break::Drop),
+        (5_000_000, Break::Restart),
+        (30_000_000, Break::Pause),
+    ];
+    follow(25_000, 8 << 20, plan).await;
+}
+
 #[tokio::test]
 async fn a_wrong_offset_names_the_right_one() {
     let home = Home::local();

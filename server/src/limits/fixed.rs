@@ -486,6 +486,24 @@ pub const FIXED: &[Fixed] = &[
         "Pieces of one upload that wait for the disk, regardless of their size",
     ),
     row(
+        "IN_BLOCKS_FROM_BYTES",
+        "keystore/src/upload/writer.rs",
+        "32 << 20",
+        "Bytes of an upload, without those received before, from which it is written in blocks past the page cache. Twice its blocks must fit `upload_buffer_bytes`",
+    ),
+    row(
+        "BLOCK_BYTES",
+        "keystore/src/upload/blocks.rs",
+        "2 << 20",
+        "Bytes of a block of a large upload. The blocks count in `upload_buffer_bytes`",
+    ),
+    row(
+        "BLOCKS",
+        "keystore/src/upload/blocks.rs",
+        "2",
+        "Blocks of a large upload: one fills while the other is written",
+    ),
+    row(
         "PARTS_IN_FLIGHT",
         "keystore/src/store/remote.rs",
         "4",
