@@ -8,7 +8,7 @@
 # own, so that they do not replace full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
-.PHONY: chaos chaos-table demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
+.PHONY: chaos chaos-storm chaos-table demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
 
 # Runs the whole service once: a server, keys, an upload, a job, its result and a table of its
 # time.
@@ -121,6 +121,14 @@ TRIALS ?= 1
 chaos:
 	cargo build --release -p cloakwork-tests-service -p cloakwork-tests-cluster --bins
 	target/release/chaos $(if $(FAULT),--fault $(FAULT)) $(if $(LIVE_JOBS),--live-jobs $(LIVE_JOBS)) --trials $(TRIALS)
+
+# Does random harm to servers and workers of two shards for ten minutes, and appends the outcome to
+# tests/cluster/storms.jsonl.
+SEED ?= 1
+MINUTES ?= 10
+chaos-storm:
+	cargo build --release -p cloakwork-tests-service -p cloakwork-tests-cluster --bins
+	target/release/chaos --storm $(MINUTES) --seed $(SEED)
 
 chaos-table:
 	CLOAKWORK_UPDATE_DOCS=1 cargo test -p cloakwork-tests-cluster the_table_of_the_docs

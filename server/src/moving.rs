@@ -1,8 +1,8 @@
 //! Carries out the moves of tenants away from the shard of this server.
 //!
 //! Calls of the tenant wait while its move is committed: here, and at every server that passes them
-//! on. Whatever this server remembers about the tenant is forgotten before the tenant may come
-//! back.
+//! on. This server forgets the tenant's keys and programs, which another server may change before
+//! the tenant comes back.
 
 use std::{sync::Arc, time::Duration};
 

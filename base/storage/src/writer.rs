@@ -53,7 +53,8 @@ impl Writer {
     /// Ends an unfinished transaction, and replaces a connection that is lost.
     ///
     /// The commit of a lost connection may still be on its way. The new connection therefore waits
-    /// until no other transaction of the shard runs: from then on, reads see whether the commit arrived.
+    /// until no other transaction of the shard runs: from then on, reads see whether the commit
+    /// arrived.
     pub(crate) async fn ready(&mut self, source: &Source, answer_timeout: Duration) -> Result<(), Error> {
         if let Some(connection) = &mut self.connection {
             let session = connection.session();

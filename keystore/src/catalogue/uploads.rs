@@ -116,8 +116,9 @@ pub(crate) async fn remove_finished(sql: &mut Connection, id: &UploadId) -> Resu
     Ok(())
 }
 
-/// Number of open uploads of the tenant's clients and of all clients of the shard, and the announced bytes of
-/// the tenant's open uploads. Uploads of results do not count as uploads, but their bytes count.
+/// Number of open uploads of the tenant's clients and of all clients of the shard, and the
+/// announced bytes of the tenant's open uploads. Uploads of results do not count as uploads, but
+/// their bytes count.
 pub(crate) async fn open(sql: &mut Connection, shard: i32, tenant: &TenantId) -> Result<(u64, u64, u64), Error> {
     let total = sql.query(concat!(
         "SELECT COUNT(*) AS uploads FROM uploads WHERE complete = 0 AND result = 0 AND ",
@@ -136,7 +137,8 @@ pub(crate) async fn open(sql: &mut Connection, shard: i32, tenant: &TenantId) ->
     Ok((from_sql(own.int("uploads")?), from_sql(total.int("uploads")?), from_sql(own.int("bytes")?)))
 }
 
-/// The tenant of the shard whose clients have the most open uploads, and the number of these uploads.
+/// The tenant of the shard whose clients have the most open uploads, and the number of these
+/// uploads.
 pub(crate) async fn largest(sql: &mut Connection, shard: i32) -> Result<Option<(TenantId, u64)>, Error> {
     let row = sql
         .query(concat!(

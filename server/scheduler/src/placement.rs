@@ -27,8 +27,8 @@ pub struct Load {
 ///   there are as many workers as shards, each shard gets one.
 /// - Shards whose workers have little work, or about as much as the average, stay as they are.
 ///   Workers therefore do not move to and fro.
-/// - If there are fewer workers than shards with work, workers take turns. A worker moves on once it
-///   has served its shard for [`TERM_MILLIS`], and another shard has waited as long.
+/// - If there are fewer workers than shards with work, workers take turns. A worker moves on once
+///   it has served its shard for [`TERM_MILLIS`], and another shard has waited as long.
 /// - The order of the shards decides between equals.
 pub fn apportion(loads: &[Load]) -> Vec<u32> {
     let mut seats: Vec<u32> = loads.iter().map(|load| load.workers).collect();
@@ -42,7 +42,7 @@ pub fn apportion(loads: &[Load]) -> Vec<u32> {
     }
     let mut pool = 0;
     for (index, load) in now.iter().enumerate().filter(|(index, _)| !is_fresh(*index)) {
-        // What the shard has given already counts.
+        // A worker that the shard has given to an empty one counts.
         let given = mean.gift_max(load).saturating_sub(loads[index].workers - load.workers);
         (seats[index], pool) = (seats[index] - given, pool + given);
     }

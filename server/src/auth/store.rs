@@ -138,7 +138,7 @@ impl TokenStore {
         Self { database, clock }
     }
 
-    /// The shard for a new tenant: the wanted one, or else the one with the fewest tenants.
+    /// The shard for a new tenant: the wanted one; otherwise the one with the fewest tenants.
     pub async fn place(&self, wanted: Option<i32>) -> Result<i32, StoreError> {
         if !self.database.is_on_server() {
             return self.known_shard(wanted.unwrap_or(0)).await;

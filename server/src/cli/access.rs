@@ -34,8 +34,8 @@ pub(super) enum TenantCommand {
     /// Move a tenant to another shard of a database on a server.
     ///
     /// The owner of the tenant's shard carries out the move once the tenant has neither unfinished
-    /// jobs nor open uploads. The tenant's calls wait meanwhile. The command returns after the move.
-    /// If the command is interrupted, the move still happens.
+    /// jobs nor open uploads. The tenant's calls wait meanwhile. The command returns after the
+    /// move. If the command is interrupted, the move still happens.
     Move {
         #[arg(value_parser = tenant)]
         name: Tenant,

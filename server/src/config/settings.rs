@@ -139,7 +139,7 @@ sections! {
         database.require_sync_standby:
             "Refuse to start unless a standby of the database server has every change before its commit is reported. Otherwise the loss of the database server may lose accepted jobs.";
     }
-    "replica" "This server, among several servers of one database. Each shard of the database is owned by one of them, and the others pass calls on to it." {
+    "replica" "This server, among several servers of one database. Each owns at most one shard, and passes other calls on." {
         replica.url:
             "URL at which the other servers, and workers, reach this server, such as \"https://a.internal:7270\". Empty for listen.address.";
         replica.ca_file = "\"/etc/cloakwork/ca.pem\"":

@@ -2,7 +2,8 @@
 //!
 //! The owner of each shard publishes the shard's load. Each owner computes the moves of all workers
 //! from the same loads, and carries out those away from its own shard. A worker that is to move
-//! gets no new jobs. Once it holds nothing, its stream ends, and its next call is told where to go.
+//! gets no new jobs. Once it holds nothing, its stream ends, and the refusal of its next call names
+//! the other shard.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,7 +19,7 @@ use crate::{
     shards::{PoolLoad, Seen},
 };
 
-/// What the owner of a shard exchanges with the owners of the others.
+/// The data that the owner of a shard exchanges with the owners of the others.
 #[derive(Debug)]
 pub struct Neighbours {
     /// The shard of this dispatcher.
@@ -161,6 +162,7 @@ impl Placement {
         backlogs: &Backlogs,
         named: BTreeSet<String>,
     ) -> Vec<PoolLoad> {
+        self.terms.retain(|pool, _| named.contains(pool));
         let of_left = |pool: &str| self.left.values().filter(|left| left.bound.pool == pool).count();
         let load = |pool: String| {
             let workers = stats.pools.get(&pool).map_or(0, |pool| pool.workers) + of_left(&pool);
@@ -178,8 +180,8 @@ impl Placement {
         named.into_iter().map(load).collect()
     }
 
-    /// Lets workers of a pool leave, one for each shard in `wanted`. `workers` are those of the pool,
-    /// the best to give up first.
+    /// Lets workers of a pool leave, one for each shard in `wanted`. `workers` are those of the
+    /// pool, the best to give up first.
     fn follow(&mut self, pool: &str, mut wanted: Vec<i32>, workers: &[WorkerId]) {
         for left in self.left.values().filter(|left| left.bound.pool == pool) {
             wanted.iter().position(|to| *to == left.bound.to).map(|place| wanted.swap_remove(place));
@@ -215,8 +217,9 @@ impl Actor {
         self.placement.next_micros = now_micros + ROUND_MICROS;
         self.placement.left.retain(|_, left| left.at_micros + ARRIVAL_MICROS > now_micros);
         let shard = neighbours.shard;
-        let pools: BTreeSet<String> =
-            seen.loads.iter().map(|load| load.pool.clone()).chain(stats.pools.keys().cloned()).collect();
+        // Workers may name any pool. A name lasts only as long as a worker has it.
+        let elsewhere = seen.loads.iter().filter(|load| load.load.workers > 0).map(|load| load.pool.clone());
+        let pools: BTreeSet<String> = elsewhere.chain(stats.pools.keys().cloned()).collect();
         let own = self.placement.loads(shard, now_micros, stats, &self.parts.backlogs, pools.clone());
         let others = seen.loads.iter().filter(|load| load.shard != shard);
         let all: Vec<PoolLoad> = others.chain(&own).cloned().collect();

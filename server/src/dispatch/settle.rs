@@ -90,8 +90,8 @@ impl Actor {
         }
     }
 
-    /// Reads all jobs anew, because the database lost batches that it had committed. If a transaction
-    /// is on its way, it fails, which leads to the same.
+    /// Reads all jobs anew, because the database lost batches that it had committed. If a
+    /// transaction is on its way, it fails, which leads to the same.
     pub(super) async fn fell_behind(&mut self) {
         if self.commit.is_none() {
             let (decided, late) = (Decided::default(), Vec::new());
@@ -130,7 +130,7 @@ impl Actor {
         }
     }
 
-    /// Whether another server may have taken over, and somebody waits for a decision. A transaction
+    /// Whether another server may have taken over, and a decision is to be published. A transaction
     /// without writes asks the database then. A server that was suspended could otherwise tell a
     /// worker to drop jobs that it computes for the next owner.
     fn must_ask(&self) -> bool {

@@ -76,9 +76,9 @@ const REPEAT_PAUSE: Duration = Duration::from_millis(100);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Forward {
-    /// Calls go where `homes` says. `standard` are the services that each server answers for itself.
-    /// With `tls`, the owner must present a certificate that `tls` accepts. Once `draining` is
-    /// cancelled, calls wait for no owner and no job.
+    /// Calls go where `homes` says. `standard` are the services that each server answers for
+    /// itself. With `tls`, the owner must present a certificate that `tls` accepts. Once `draining`
+    /// is cancelled, calls wait for no owner and no job.
     pub fn new(
         standard: Routes,
         homes: watch::Receiver<Homes>,

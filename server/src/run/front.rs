@@ -53,7 +53,7 @@ pub(super) struct Front {
     /// Health and reflection.
     pub(super) standard: Routes,
     homes: watch::Sender<Homes>,
-    /// What the owners of all shards have published.
+    /// The latest look at all shards.
     seen: watch::Sender<Seen>,
     pub(super) edge: Arc<Edge>,
     address: Option<SocketAddr>,
@@ -197,7 +197,7 @@ impl Front {
         }
     }
 
-    /// What the owners of all shards have published.
+    /// The looks at all shards.
     pub(super) fn seen(&self) -> watch::Receiver<Seen> {
         self.seen.subscribe()
     }

@@ -138,8 +138,8 @@ impl Store {
         self.database.apply(Asker::Upkeep, Rows::All, Survival::PowerFailure, delete).await
     }
 
-    /// Deletes at most `count` jobs of the shard that ended before `before_micros`, and returns their number.
-    /// Jobs whose outputs are still kept stay.
+    /// Deletes at most `count` jobs of the shard that ended before `before_micros`, and returns
+    /// their number. Jobs whose outputs are still kept stay.
     pub async fn forget_jobs(&self, before_micros: i64, count: u32) -> Result<u64, Error> {
         let mut transaction = self.database.write(Asker::Upkeep, Rows::All).await?;
         let deleted = transaction

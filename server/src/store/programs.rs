@@ -42,8 +42,8 @@ impl Store {
         row.map(|row| row.flag("registered")).transpose()
     }
 
-    /// Deletes at most `count` programs of the shard that are not registered and that no job uses. Returns the
-    /// number of those that it found.
+    /// Deletes at most `count` programs of the shard that are not registered and that no job uses.
+    /// Returns the number of those that it found.
     ///
     /// A reader searches for the programs, because the search visits all programs that jobs use.
     /// The transaction checks each program again, because a job may use it meanwhile.

@@ -15,8 +15,8 @@ impl Store {
         row.map_or(Ok(0), |row| Ok(row.int("inline_bytes")?.max(0).unsigned_abs()))
     }
 
-    /// Tenants of the shard with more than `most` ended jobs in the store, each with the number of jobs beyond
-    /// `most`.
+    /// Tenants of the shard with more than `most` ended jobs in the store, each with the number of
+    /// jobs beyond `most`.
     pub async fn too_many_ended(&self, most: u64) -> Result<Vec<(String, u64)>, Error> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let mut reader = self.database.read(Asker::Upkeep).await?;

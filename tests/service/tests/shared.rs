@@ -30,7 +30,7 @@ impl Shared {
     fn with_a_role_that_changes_no_tables(self) -> Self {
         let output = Server::prepare(self.setup()).command().arg("migrate").output().expect("the command runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(String::from_utf8_lossy(&output.stdout).contains("owner     version 1"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("owner     version "), "{output:?}");
         self.postgres.sql(
             name_of(&self.url),
             "CREATE ROLE service LOGIN; \

@@ -21,9 +21,9 @@ use tower::{Service, ServiceExt as _};
 /// Header with the shard that a worker serves, in calls of the worker and in answers to it.
 const SHARD: HeaderName = HeaderName::from_static("cloakwork-shard");
 
-/// How long a worker looks for the owner of its shard. Jobs that it held belong to other workers
-/// by then, so it may serve another shard.
-const SEARCH_MAX: Duration = Duration::from_secs(60);
+/// How long a worker looks for the owner of its shard. After this time, the jobs that it held
+/// belong to other workers, so it may serve another shard.
+const SEARCH_TIME: Duration = Duration::from_secs(60);
 
 /// Calls the server that owns the shard of this worker. A worker gets its shard from the first
 /// server that takes it, and names the shard in each call. A server that does not own the shard
@@ -88,7 +88,7 @@ impl Servers {
             return;
         }
         current.moves += 1;
-        if current.lost_since.get_or_insert_with(Instant::now).elapsed() > SEARCH_MAX {
+        if current.lost_since.get_or_insert_with(Instant::now).elapsed() > SEARCH_TIME {
             (current.shard, current.lost_since) = (None, None);
         }
         let next = self.given[current.moves % self.given.len()].clone();

@@ -171,8 +171,8 @@ impl Session {
         }
     }
 
-    /// Waits until every transaction of the shard has ended that another connection began before. Its commit may
-    /// be on its way although the connection is lost.
+    /// Waits until every transaction of the shard has ended that another connection began before.
+    /// Its commit may be on its way although the connection is lost.
     pub(crate) async fn wait_for_others(&mut self, shard: i32) -> Result<(), Error> {
         self.begin(Terms { survival: Survival::Crash, rows: Rows::All, shard, guard: None }).await?;
         self.commit().await

@@ -392,8 +392,8 @@ async fn a_server_that_may_not_be_the_owner_publishes_nothing_before_its_commit(
     fixture.ends_after_the_commit(watched).await;
 }
 
-/// A server that was suspended would tell a worker to drop the jobs that the worker computes for the
-/// next owner.
+/// A server that was suspended would tell a worker to drop the jobs that the worker computes for
+/// the next owner.
 #[tokio::test]
 async fn a_server_that_may_not_be_the_owner_gives_a_worker_no_orders() {
     let Some((fixture, ownership)) = Fixture::owned().await else { return };

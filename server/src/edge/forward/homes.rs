@@ -91,7 +91,7 @@ impl Homes {
     }
 
     /// The server for the calls of a worker of this shard, and the shard. A worker without a shard
-    /// goes to this server, or else to any that has a shard.
+    /// goes to this server. If this server has no shard, the worker goes to any that has one.
     pub(super) fn of_worker(&self, shard: Option<i32>) -> (i32, Home) {
         let own = self.here.as_ref().map(|(shard, _)| *shard);
         let owned = || self.shards.numbers().find(|shard| self.shards.owner(*shard).is_some());

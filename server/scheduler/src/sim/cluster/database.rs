@@ -13,7 +13,7 @@ use crate::types::{JobId, Time};
 const SILENCE: Time = 40 * TENTH;
 
 /// Age of the oldest commit that a standby may lack.
-const LAG_MAX: Time = 9 * TENTH;
+const LONGEST_LAG: Time = 9 * TENTH;
 
 pub(super) struct Database {
     pub(super) state: State,
@@ -161,14 +161,14 @@ impl Database {
         if survives && self.sync_standby {
             return self.earlier.clear();
         }
-        let old = self.earlier.iter().take_while(|(ended, _)| ended + LAG_MAX < now).count();
+        let old = self.earlier.iter().take_while(|(ended, _)| ended + LONGEST_LAG < now).count();
         self.earlier.drain(..old);
         self.earlier.push((now, self.state.clone()));
     }
 
     /// The commits that a standby may lack.
     pub(super) fn tail(&self, now: Time) -> usize {
-        self.earlier.iter().filter(|(ended, _)| ended + LAG_MAX >= now).count()
+        self.earlier.iter().filter(|(ended, _)| ended + LONGEST_LAG >= now).count()
     }
 
     /// A standby continues without the last commits. Returns the state that is lost.

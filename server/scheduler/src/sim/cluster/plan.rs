@@ -7,7 +7,7 @@ use crate::types::Time;
 
 /// Time from the end of the faults until a server decides: late messages, the silence of the last
 /// owner, and a takeover.
-const TAKEOVER_MAX: Time = 150 * TENTH;
+const LONGEST_TAKEOVER: Time = 150 * TENTH;
 
 pub(super) struct Plan {
     pub(super) config: Config,
@@ -55,7 +55,7 @@ impl Plan {
             })
             .collect();
         let runs = wishes.iter().map(|_| random.percent(50)).collect();
-        let end = quiet_at + TAKEOVER_MAX + time_to_finish(&config, &wishes);
+        let end = quiet_at + LONGEST_TAKEOVER + time_to_finish(&config, &wishes);
         Self {
             config,
             servers: random.range(2, 3) as usize,
