@@ -20,3 +20,7 @@ pub mod v1 {
 
 /// The compiled protocol, for reflection and for tests that inspect it.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// Header with the shard that a worker serves, in calls of the worker and in answers to it. A
+/// server adds the header to its answers, and refuses calls that name a shard that it does not own.
+pub const SHARD_OF_WORKER: &str = "cloakwork-shard";

@@ -34,7 +34,6 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body};
 
-pub use arrival::SHARD_OF_WORKER;
 pub use deadline::Deadline;
 pub use embedded::Door;
 pub use forward::{Forward, Handled, Homes};

@@ -210,10 +210,11 @@ impl Actor {
     pub(super) fn place_workers(&mut self, stats: &Stats) {
         let now_micros = self.uptime.micros();
         let neighbours = &self.parts.neighbours;
-        let seen = neighbours.seen.borrow().clone();
-        if now_micros < self.placement.next_micros || !has_several(&seen) {
+        // Each round of the dispatcher comes here.
+        if now_micros < self.placement.next_micros || !has_several(&neighbours.seen.borrow()) {
             return;
         }
+        let seen = neighbours.seen.borrow().clone();
         self.placement.next_micros = now_micros + ROUND_MICROS;
         self.placement.left.retain(|_, left| left.at_micros + ARRIVAL_MICROS > now_micros);
         let shard = neighbours.shard;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use cloakwork_proto::is_loopback;
+use cloakwork_proto::{SHARD_OF_WORKER, is_loopback};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
     header::{AUTHORIZATION, CONTENT_TYPE, FORWARDED, HOST, TE, VIA},
@@ -40,9 +40,6 @@ const KEPT: [HeaderName; 8] = [
 
 /// Header of a call that another server has passed on.
 pub(super) const FORWARDED_BY_SERVER: &str = "cloakwork-forwarded";
-
-/// Header with the shard that a worker serves, in calls of the worker and in answers to it.
-pub const SHARD_OF_WORKER: &str = "cloakwork-shard";
 
 /// Headers that proxies add. A request with one of these headers counts neither as direct nor as
 /// certified, because the certificate would be the proxy's.

@@ -22,6 +22,7 @@ mod links;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use cloakwork_proto::SHARD_OF_WORKER;
 use http::{HeaderValue, Request, Response, request::Parts};
 use http_body::Body as HttpBody;
 use tokio::{
@@ -35,10 +36,7 @@ use tower::Service as _;
 
 pub use self::{handled::Handled, homes::Homes};
 use self::{homes::Home, links::Links};
-use super::{
-    arrival::{FORWARDED_BY_SERVER, SHARD_OF_WORKER},
-    deadline::Deadline,
-};
+use super::{arrival::FORWARDED_BY_SERVER, deadline::Deadline};
 use crate::{
     auth::{
         Peer, Principal,

@@ -15,9 +15,12 @@ mod sample;
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use cloakwork_keystore::Keystore;
-use cloakwork_proto::v1::{
-    AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
-    worker_service_server::WorkerService,
+use cloakwork_proto::{
+    SHARD_OF_WORKER,
+    v1::{
+        AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
+        worker_service_server::WorkerService,
+    },
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -32,7 +35,6 @@ use super::{Transfers, intake::Arrived};
 use crate::{
     auth::Peer,
     dispatch::{Dispatcher, Seat},
-    edge::SHARD_OF_WORKER,
     error::{DEADLINE_EXCEEDED, FIELD_MISSING},
     installation::{Installation, Renewal},
     limits::Limits,

@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{HeaderName, HeaderValue, Request, Response};
+use cloakwork_proto::SHARD_OF_WORKER;
+use http::{HeaderValue, Request, Response};
 use tonic::{
     Status,
     body::Body,
@@ -17,9 +18,6 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 use tower::{Service, ServiceExt as _};
-
-/// Header with the shard that a worker serves, in calls of the worker and in answers to it.
-const SHARD: HeaderName = HeaderName::from_static("cloakwork-shard");
 
 /// How long a worker looks for the owner of its shard. After this time, the jobs that it held
 /// belong to other workers, so it may serve another shard.
@@ -129,11 +127,13 @@ impl Service<Request<Body>> for Servers {
         Box::pin(async move {
             let Current { channel, moves, shard, .. } = servers.current().clone();
             if let Some(shard) = shard {
-                request.headers_mut().insert(SHARD, shard);
+                request.headers_mut().insert(SHARD_OF_WORKER, shard);
             }
             let answer = channel.oneshot(request).await;
             match answer.as_ref().map(elsewhere) {
-                Ok(None) => servers.stay(moves, answer.as_ref().ok().and_then(|answer| answer.headers().get(SHARD))),
+                Ok(None) => {
+                    servers.stay(moves, answer.as_ref().ok().and_then(|answer| answer.headers().get(SHARD_OF_WORKER)))
+                }
                 Ok(elsewhere) => servers.leave(moves, elsewhere),
                 Err(_) => servers.leave(moves, None),
             }
