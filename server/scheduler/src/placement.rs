@@ -141,11 +141,12 @@ impl Mean {
         Self { backlog_millis, workers }
     }
 
-    /// Whether the workers of a shard have more work than the average by half, and not just a
-    /// little work.
+    /// Whether the workers of a shard have more work than the average, and not just a little work.
+    /// Shards that give have at most half of the average, so equal shards move no workers. A higher
+    /// bound would leave one shard with idle workers while all others have equal backlogs.
     fn is_needy(&self, load: &Load) -> bool {
         let (backlog, workers) = (u128::from(load.backlog_millis), u128::from(load.workers));
-        let above_mean = 2 * backlog * self.workers > 3 * self.backlog_millis * workers;
+        let above_mean = backlog * self.workers > self.backlog_millis * workers;
         above_mean && backlog > u128::from(ENOUGH_MILLIS) * workers
     }
 
@@ -187,6 +188,13 @@ mod tests {
         assert_eq!(apportion(&loads([(80, 0), (80, 800_000), (80, 0)])), [75, 90, 75]);
         assert_eq!(gifts(&loads([(2, 0), (2, 40_000)]), 0), [1]);
         assert_eq!(gifts(&loads([(2, 0), (2, 40_000)]), 1), []);
+    }
+
+    #[test]
+    fn workers_return_after_a_burst() {
+        let mut table = [Load { workers: 68, backlog_millis: 200_000, term_millis: 0 }; 12];
+        table[10] = Load { workers: 240, backlog_millis: 700, term_millis: 0 };
+        assert_eq!(apportion(&table)[10], 225);
     }
 
     #[test]

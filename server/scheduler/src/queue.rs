@@ -5,6 +5,11 @@
 //! order, too. The computation skips the rounds in which no tenant could afford its next job. A job
 //! of a million bootstraps therefore causes no loop of a million rounds.
 //!
+//! If a worker has no key of the first tenant, it gets a short job of another tenant whose key it
+//! has. While jobs of very many keys wait, workers would otherwise load keys for most of their time,
+//! and the backlog would not shrink. That tenant may have been served `overtaking_cost_max` more
+//! than the first one at most, and after [`OVERTAKING_MAX`] such jobs the first tenant is next.
+//!
 //! A tenant is charged for a whole job when the job is handed out. A tenant that was given a huge
 //! job while others waited therefore waits until they have caught up. Where no other tenant waits,
 //! the charge has no effect. The worker decides how running jobs share a device.
@@ -116,7 +121,17 @@ struct Ring {
     /// tenant gains no second turn by leaving the queue briefly.
     resting: BTreeSet<(u128, TenantId)>,
     flows: BTreeMap<TenantId, Flow>,
+    /// Keys of queued short jobs, with their tenants.
+    keys: BTreeSet<(KeyId, TenantId)>,
+    /// Number of jobs that were served since the last job of the first tenant.
+    overtaken: u32,
 }
+
+/// Maximum number of jobs that are served before the first tenant's next job.
+const OVERTAKING_MAX: u32 = 63;
+
+/// Maximum number of tenants with equal key ids that a search examines.
+const NAMESAKES_EXAMINED: usize = 4;
 
 impl Ring {
     fn turns_mut(&mut self, size: Size) -> &mut BTreeSet<(u128, TenantId)> {
@@ -131,9 +146,14 @@ impl Ring {
         self.short.is_empty() && self.long.is_empty()
     }
 
+    /// The first tenant of the lowest round.
+    fn first(&self) -> Option<&(u128, TenantId)> {
+        self.short.first().into_iter().chain(self.long.first()).min()
+    }
+
     fn next(&self, choice: Choice<'_>) -> Option<TenantId> {
         let turn = match choice {
-            Choice::Any => self.short.first().into_iter().chain(self.long.first()).min(),
+            Choice::Any => self.first(),
             Choice::Short => self.short.first(),
             Choice::Long { besides } => self.long.iter().find(|(_, tenant)| !besides.contains_key(tenant)),
         };
@@ -142,6 +162,27 @@ impl Ring {
 }
 
 impl Queue {
+    /// A short job whose key is one of `keys`, of a tenant that is not far ahead of the first.
+    fn near(
+        &self,
+        ring: &Ring,
+        keys: impl Iterator<Item = KeyId>,
+        near: impl Fn(TenantId, KeyId) -> bool,
+    ) -> Option<Rank> {
+        let (_, first) = ring.first().filter(|_| ring.overtaken < OVERTAKING_MAX)?;
+        let spent_max = ring.flows[first].spent + u128::from(self.overtaking_cost_max);
+        let tenants = keys.flat_map(|key| {
+            let namesakes = ring.keys.range((key, TenantId(0))..).take_while(move |(other, _)| *other == key);
+            namesakes.take(NAMESAKES_EXAMINED).map(|(_, tenant)| *tenant)
+        });
+        let jobs = tenants.filter_map(|tenant| {
+            let flow = &ring.flows[&tenant];
+            let chosen = flow.lane(Size::Short).choose(|key| near(tenant, key), self.overtaking_cost_max)?;
+            (flow.spent <= spent_max && chosen.is_near).then_some((flow.spent, chosen.rank))
+        });
+        jobs.min().map(|(_, rank)| rank)
+    }
+
     pub(crate) fn new(quantum_cost: u64, overtaking_cost_max: u64) -> Self {
         Self { quantum_cost: quantum_cost.max(1), overtaking_cost_max, ..Self::default() }
     }
@@ -166,6 +207,9 @@ impl Queue {
         let turn = (flow.spent / quantum, entry.tenant);
         flow.lane_mut(entry.size).insert(entry.key, entry.rank);
         ring.turns_mut(entry.size).insert(turn);
+        if entry.size == Size::Short {
+            ring.keys.insert((entry.key, entry.tenant));
+        }
         self.len += 1;
     }
 
@@ -174,12 +218,13 @@ impl Queue {
         self.leave(entry, 0);
     }
 
-    /// The next job for a worker that serves these sets. `near` says whether the worker has the key
-    /// of a group.
+    /// The next job for a worker that serves these sets and has these keys. `near` says whether the
+    /// worker has the key of a group, or is about to have it.
     pub(crate) fn pick(
         &self,
         worker: WorkerId,
         sets: &BTreeSet<SetId>,
+        keys: &BTreeSet<(KeyId, SetId)>,
         choice: Choice<'_>,
         near: impl Fn(&Group) -> bool,
     ) -> Option<Seat> {
@@ -187,12 +232,19 @@ impl Queue {
         let rings = sets.iter().flat_map(|set| self.rings_of(*set)).filter(fitting);
         let nexts = rings.filter_map(|(class, ring)| {
             let tenant = ring.next(choice)?;
-            Some((class.set, tenant, ring.flows[&tenant].lane_for(choice)))
+            Some((ring, class.set, tenant, ring.flows[&tenant].lane_for(choice)))
         });
         // A tenant's jobs of different classes are ordered by rank, like jobs of the same class.
-        let (set, tenant, lane) =
-            nexts.min_by_key(|(_, tenant, lane)| (self.accounts[tenant].served, *tenant, lane.first()))?;
-        lane.choose(|key| near(&Group { tenant, key, set }), self.overtaking_cost_max).map(|rank| rank.seat)
+        let (ring, set, tenant, lane) =
+            nexts.min_by_key(|(_, _, tenant, lane)| (self.accounts[tenant].served, *tenant, lane.first()))?;
+        let is_near = |tenant, key| near(&Group { tenant, key, set });
+        let chosen = lane.choose(|key| is_near(tenant, key), self.overtaking_cost_max)?;
+        let keys = keys.iter().filter(|(_, of)| *of == set).map(|(key, _)| *key);
+        let nearer = match choice {
+            Choice::Any | Choice::Short if !chosen.is_near => self.near(ring, keys, is_near),
+            _ => None,
+        };
+        Some(nearer.unwrap_or(chosen.rank).seat)
     }
 
     fn rings_of(&self, set: SetId) -> impl Iterator<Item = (&Class, &Ring)> {
@@ -210,6 +262,8 @@ impl Queue {
         {
             ring.round = ring.round.max(flow.spent / u128::from(self.quantum_cost));
             flow.lane_mut(entry.size).note_choice(entry.key, cost);
+            let is_first = ring.first().is_some_and(|(_, first)| *first == entry.tenant);
+            ring.overtaken = if is_first { 0 } else { ring.overtaken.saturating_add(1) };
         }
         self.leave(entry, cost);
     }
@@ -220,6 +274,9 @@ impl Queue {
         let Some(flow) = ring.flows.get_mut(&entry.tenant) else { return };
         let before = (flow.spent / quantum, entry.tenant);
         flow.lane_mut(entry.size).remove(entry.key, entry.rank);
+        if entry.size == Size::Short && !flow.lane(Size::Short).has(entry.key) {
+            ring.keys.remove(&(entry.key, entry.tenant));
+        }
         self.len -= 1;
         flow.spent += u128::from(cost);
         let after = (flow.spent / quantum, entry.tenant);
@@ -296,6 +353,9 @@ impl Queue {
                 long += usize::from(sizes[1]);
                 resting += usize::from(flow.is_empty());
             }
+            let keys =
+                ring.flows.iter().flat_map(|(tenant, flow)| flow.lane(Size::Short).keys().map(|key| (key, *tenant)));
+            assert_eq!(keys.collect::<BTreeSet<_>>(), ring.keys, "keys of {class:?}");
             let lengths = (ring.short.len(), ring.long.len(), ring.resting.len());
             assert_eq!(lengths, (short, long, resting), "tenants of {class:?}");
         }

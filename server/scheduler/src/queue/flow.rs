@@ -19,6 +19,14 @@ pub(super) struct Flow {
     long: Lane,
 }
 
+/// A job that is next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    pub(super) rank: Rank,
+    /// Whether its key is resident.
+    pub(super) is_near: bool,
+}
+
 /// The jobs of one size, by key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
@@ -112,13 +120,24 @@ impl Lane {
 
     /// The first job, or a job of equal priority that is the first one of a resident key. Once jobs
     /// of cost `overtaking_cost_max` have passed the first job, only the first job is chosen.
-    pub(super) fn choose(&self, near: impl Fn(KeyId) -> bool, overtaking_cost_max: u64) -> Option<Rank> {
-        let first = self.first()?;
+    pub(super) fn choose(&self, near: impl Fn(KeyId) -> bool, overtaking_cost_max: u64) -> Option<Chosen> {
+        let (first, key) = self.heads.first()?;
         if self.passed_over >= overtaking_cost_max {
-            return Some(*first);
+            return Some(Chosen { rank: *first, is_near: near(*key) });
         }
-        let peers = self.heads.iter().take(KEYS_EXAMINED).take_while(|(rank, _)| rank.priority == first.priority);
-        Some(peers.into_iter().find(|(_, key)| near(*key)).map_or(*first, |(rank, _)| *rank))
+        let mut peers = self.heads.iter().take(KEYS_EXAMINED).take_while(|(rank, _)| rank.priority == first.priority);
+        let nearest = peers.find(|(_, key)| near(*key));
+        Some(Chosen { rank: nearest.map_or(*first, |(rank, _)| *rank), is_near: nearest.is_some() })
+    }
+
+    /// Whether a job of this key is in the lane.
+    pub(super) fn has(&self, key: KeyId) -> bool {
+        self.keys.contains_key(&key)
+    }
+
+    /// The keys of all jobs.
+    pub(super) fn keys(&self) -> impl Iterator<Item = KeyId> {
+        self.keys.keys().copied()
     }
 
     /// Records that a job of this key is being served.

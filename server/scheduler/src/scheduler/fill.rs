@@ -176,7 +176,7 @@ impl Scheduler {
     }
 
     fn pick(&self, id: WorkerId, worker: &Worker, choice: Choice<'_>) -> Option<Seat> {
-        self.queue.pick(id, &worker.sets, choice, |group| worker.is_near(group))
+        self.queue.pick(id, &worker.sets, &worker.resident, choice, |group| worker.is_near(group))
     }
 
     /// Ends the turn of the other jobs on this worker. Returns whether it was their turn.

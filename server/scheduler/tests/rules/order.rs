@@ -111,6 +111,39 @@ fn jobs_with_a_resident_key_overtake_others_up_to_a_cost() {
     assert_eq!(before, 5, "as much as the limit allows");
 }
 
+/// Number of jobs that a worker with the key of the second tenant computes before the first tenant's
+/// job.
+fn overtaken(config: Config) -> usize {
+    let mut bed = Bed::new(config);
+    bed.submit(job(1).tenant(1).key(1));
+    for id in 1000..1200 {
+        bed.submit(job(id).tenant(2).key(2).cost(10));
+    }
+    bed.report(1, |report| {
+        report.wanted_cost = 1;
+        report.resident.push((cloakwork_params::KeyId([2; 16]), cloakwork_params::SetId(1)));
+    });
+    let mut before = 0;
+    while let Some(&(id, epoch)) = bed.core.assignment(WorkerId(1)).first().filter(|lease| lease.0 != of(1)) {
+        before += 1;
+        bed.commit(1, id.0, epoch);
+    }
+    before
+}
+
+/// Otherwise workers load keys for most of their time while jobs of very many keys wait.
+#[test]
+fn a_tenant_with_a_resident_key_overtakes_the_first_tenant_up_to_a_cost() {
+    let config = Config { quantum_cost: 10, overtaking_cost_max: 50, ..Config::default() };
+    assert_eq!(overtaken(config), 6, "a turn, and as much as the limit allows");
+}
+
+#[test]
+fn the_first_tenant_waits_for_a_limited_number_of_jobs() {
+    let config = Config { quantum_cost: 10, overtaking_cost_max: 1_000_000, ..Config::default() };
+    assert_eq!(overtaken(config), 63);
+}
+
 #[test]
 fn a_job_goes_to_a_worker_with_its_key_or_else_to_the_least_loaded() {
     let mut bed = Bed::new(Config::default());
