@@ -31,7 +31,7 @@ pub struct Config {
     /// wave.
     pub quantum_cost: u64,
     /// Maximum cost that a tenant's jobs with a resident key may be served ahead of the tenant's
-    /// first job, and that a tenant with such jobs may be served ahead of the first tenant.
+    /// first job.
     pub overtaking_cost_max: u64,
     /// Maximum number of checks that wait or run.
     pub checks_max: usize,

@@ -6,9 +6,9 @@
 //! of a million bootstraps therefore causes no loop of a million rounds.
 //!
 //! If a worker has no key of the first tenant, it gets a short job of another tenant whose key it
-//! has. While jobs of very many keys wait, workers would otherwise load keys for most of their time,
-//! and the backlog would not shrink. That tenant may have been served `overtaking_cost_max` more
-//! than the first one at most, and after [`OVERTAKING_MAX`] such jobs the first tenant is next.
+//! has. While jobs of very many keys wait, workers would otherwise load keys for most of their
+//! time, and the backlog would not shrink. Jobs of a quantum at most come before the first tenant's
+//! in this way, and only of tenants that are at most [`QUANTA_AHEAD`] ahead of it.
 //!
 //! A tenant is charged for a whole job when the job is handed out. A tenant that was given a huge
 //! job while others waited therefore waits until they have caught up. Where no other tenant waits,
@@ -123,12 +123,12 @@ struct Ring {
     flows: BTreeMap<TenantId, Flow>,
     /// Keys of queued short jobs, with their tenants.
     keys: BTreeSet<(KeyId, TenantId)>,
-    /// Number of jobs that were served since the last job of the first tenant.
-    overtaken: u32,
+    /// Cost of the jobs that were served since the last job of the first tenant.
+    overtaken: u64,
 }
 
-/// Maximum number of jobs that are served before the first tenant's next job.
-const OVERTAKING_MAX: u32 = 63;
+/// Number of quanta by which a tenant may be ahead of the first one, if a worker has its key.
+const QUANTA_AHEAD: u64 = 2;
 
 /// Maximum number of tenants with equal key ids that a search examines.
 const NAMESAKES_EXAMINED: usize = 4;
@@ -169,8 +169,8 @@ impl Queue {
         keys: impl Iterator<Item = KeyId>,
         near: impl Fn(TenantId, KeyId) -> bool,
     ) -> Option<Rank> {
-        let (_, first) = ring.first().filter(|_| ring.overtaken < OVERTAKING_MAX)?;
-        let spent_max = ring.flows[first].spent + u128::from(self.overtaking_cost_max);
+        let (_, first) = ring.first().filter(|_| ring.overtaken < self.quantum_cost)?;
+        let spent_max = ring.flows[first].spent + u128::from(QUANTA_AHEAD * self.quantum_cost);
         let tenants = keys.flat_map(|key| {
             let namesakes = ring.keys.range((key, TenantId(0))..).take_while(move |(other, _)| *other == key);
             namesakes.take(NAMESAKES_EXAMINED).map(|(_, tenant)| *tenant)
@@ -263,7 +263,7 @@ impl Queue {
             ring.round = ring.round.max(flow.spent / u128::from(self.quantum_cost));
             flow.lane_mut(entry.size).note_choice(entry.key, cost);
             let is_first = ring.first().is_some_and(|(_, first)| *first == entry.tenant);
-            ring.overtaken = if is_first { 0 } else { ring.overtaken.saturating_add(1) };
+            ring.overtaken = if is_first { 0 } else { ring.overtaken.saturating_add(cost) };
         }
         self.leave(entry, cost);
     }

@@ -111,37 +111,45 @@ fn jobs_with_a_resident_key_overtake_others_up_to_a_cost() {
     assert_eq!(before, 5, "as much as the limit allows");
 }
 
-/// Number of jobs that a worker with the key of the second tenant computes before the first tenant's
-/// job.
-fn overtaken(config: Config) -> usize {
-    let mut bed = Bed::new(config);
-    bed.submit(job(1).tenant(1).key(1));
-    for id in 1000..1200 {
-        bed.submit(job(id).tenant(2).key(2).cost(10));
+/// Tenants in the order in which a worker with the key of the second tenant computes their jobs.
+/// All jobs have the cost 10.
+fn served(quantum_cost: u64, jobs_of_first: u128, count: usize) -> Vec<u64> {
+    let mut bed = Bed::new(Config { quantum_cost, ..Config::default() });
+    for id in 0..jobs_of_first {
+        bed.submit(job(1 + id).tenant(1).key(1).cost(10));
+    }
+    for id in 0..200 {
+        bed.submit(job(1001 + id).tenant(2).key(2).cost(10));
     }
     bed.report(1, |report| {
         report.wanted_cost = 1;
         report.resident.push((cloakwork_params::KeyId([2; 16]), cloakwork_params::SetId(1)));
     });
-    let mut before = 0;
-    while let Some(&(id, epoch)) = bed.core.assignment(WorkerId(1)).first().filter(|lease| lease.0 != of(1)) {
-        before += 1;
+    let mut order = Vec::new();
+    while order.len() < count {
+        let (id, epoch) = bed.core.assignment(WorkerId(1))[0];
+        order.push(if id.0 > 1000 { 2 } else { 1 });
         bed.commit(1, id.0, epoch);
     }
-    before
+    order
 }
 
 /// Otherwise workers load keys for most of their time while jobs of very many keys wait.
 #[test]
-fn a_tenant_with_a_resident_key_overtakes_the_first_tenant_up_to_a_cost() {
-    let config = Config { quantum_cost: 10, overtaking_cost_max: 50, ..Config::default() };
-    assert_eq!(overtaken(config), 6, "a turn, and as much as the limit allows");
+fn jobs_with_a_resident_key_overtake_the_first_tenant_up_to_a_quantum() {
+    let order = served(100, 1, 50);
+    assert_eq!(order.iter().position(|tenant| *tenant == 1), Some(10));
 }
 
 #[test]
-fn the_first_tenant_waits_for_a_limited_number_of_jobs() {
-    let config = Config { quantum_cost: 10, overtaking_cost_max: 1_000_000, ..Config::default() };
-    assert_eq!(overtaken(config), 63);
+fn a_tenant_with_a_resident_key_gets_at_most_two_quanta_ahead() {
+    let mut ahead: i64 = 0;
+    let mut most = 0;
+    for tenant in served(100, 200, 200) {
+        ahead += if tenant == 2 { 10 } else { -10 };
+        most = most.max(ahead);
+    }
+    assert!((100..=210).contains(&most), "{most}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A shard: a scheduler, and the events that wait for its next round.
 
 use super::cpu::Cpu;
+use super::fleet_worker::JOB_COST;
 use crate::config::Config;
 use crate::event::{Effect, Event};
 use crate::placement::{Load, TERM_MILLIS};
@@ -23,8 +24,9 @@ impl Shard {
             workers_max,
             jobs_max,
             jobs_per_tenant_max: jobs_max,
-            quantum_cost: 64,
-            overtaking_cost_max: 1024,
+            // As the server has it: 64 bootstraps.
+            quantum_cost: 64 * JOB_COST,
+            overtaking_cost_max: 16 * 64 * JOB_COST,
             ..Config::default()
         };
         let mut core = Scheduler::new(config);
