@@ -190,11 +190,11 @@ impl Keystore {
         for part in &parts {
             blobs::remove(&mut tx, tenant, &part.digest, true).await?;
         }
-        let removed: Vec<_> = parts.iter().map(|part| (tenant.clone(), part.digest)).collect();
-        let (keystore, tenant) = (self.clone(), tenant.clone());
+        let removed: Vec<_> = parts.iter().map(|part| part.object(tenant)).collect();
+        let keystore = self.clone();
         to_the_end(async move {
             tx.commit().await?;
-            keystore.remove_bytes(tenant.asker(), &removed).await
+            keystore.remove_bytes(&removed).await
         })
         .await
     }

@@ -33,7 +33,7 @@ use crate::{
     known_keys::KnownKeys,
     reserve::Reserved,
     staging::Staging,
-    store::{Store, object_name},
+    store::{Object, Store},
     sweep,
     upload::{CLEARING, RESULT_COMMITS_MAX, RESULTS_MAX, Registry, TENANT_RESULT_COMMITS_MAX, WORKER_RESULTS_MAX},
     verify::{self, Content, Policy, Verifier},
@@ -210,7 +210,7 @@ impl Keystore {
         pin: Option<&Pin>,
         upload: Option<(&UploadRow, &Abort)>,
     ) -> Result<BlobInfo, Error> {
-        let name = object_name(tenant, digest);
+        let object = Object::fresh(tenant, digest)?;
         let never = Abort::default();
         let (upload, abort) = upload.map_or((None, &never), |(upload, abort)| (Some(upload), abort));
         let aborted = || Error::UploadNotFound { id: UploadId::of(tenant, digest) };
@@ -219,55 +219,58 @@ impl Keystore {
             () = abort.fired() => return Err(aborted()),
             changing = self.changing(tenant, digest) => changing,
         };
-        let (left, recorded) = match self.store().commit(staged, &name, abort).await {
+        let (left, recorded) = match self.store().commit(staged, &object.name(), abort).await {
             Ok(left) if abort.has_fired() => (left, Err(aborted())),
-            Ok(left) => (left, self.record(tenant, digest, content, pin, upload).await),
+            Ok(left) => (left, self.record(&object, digest, content, pin, upload).await),
             // The object may be in place nevertheless.
             Err(error) => (None, Err(error)),
         };
         match recorded {
-            Ok((row, evicted)) => {
+            Ok((row, unused)) => {
                 drop(changing);
-                // The blob is stored, whatever happens to the evicted bytes.
-                let _ = self.remove_bytes(tenant.asker(), &evicted).await;
+                // The blob is stored, whatever happens to the unused bytes.
+                let _ = self.remove_bytes(&unused).await;
                 Ok(row.info())
             }
             Err(error) if abort.has_fired() => {
                 drop(changing);
-                self.clear_away(tenant, digest, left).await;
+                self.clear_away(object, left).await;
                 Err(error)
             }
             Err(error) => {
                 // The caller needs the first error, which is the reason of the refusal.
-                let _ = self.remove_if_unlisted(tenant.asker(), tenant, digest, &changing).await;
+                let _ = self.remove_if_unlisted(&object).await;
                 Err(error)
             }
         }
     }
 
-    /// Writes the row of a blob whose bytes are in place, and makes room for the blob.
+    /// Writes the row of a blob whose bytes are in place, and makes room for the blob. Also returns
+    /// the objects that are unused after that.
     async fn record(
         &self,
-        tenant: &TenantId,
+        object: &Object,
         digest: &Digest,
         content: &Content,
         pin: Option<&Pin>,
         upload: Option<&UploadRow>,
-    ) -> Result<(BlobRow, Vec<(TenantId, Digest)>), Error> {
+    ) -> Result<(BlobRow, Vec<Object>), Error> {
+        let (tenant, generation) = (&object.tenant, object.generation);
         let now_micros = self.now_micros();
         let keep_until_micros = unix_micros_after(now_micros, self.limits().keep);
-        let mut evicted = Vec::new();
+        let mut unused = Vec::new();
         let mut tx = self.write_all(tenant.asker()).await?;
-        if blobs::find(&mut tx, tenant, digest).await?.is_some() {
-            blobs::renew(&mut tx, tenant, digest, now_micros, keep_until_micros).await?;
+        if let Some(before) = blobs::find(&mut tx, tenant, digest).await? {
+            unused.push(before.object(tenant));
+            blobs::replace(&mut tx, tenant, digest, generation, now_micros, keep_until_micros).await?;
         } else {
             if upload.is_none() {
                 self.check_tenant_bytes(&mut tx, tenant, digest.size_bytes).await?;
             }
             if pin.is_none() && !verify::is_key(content.kind) {
-                evicted = self.make_room(&mut tx, now_micros, Some((tenant, digest.size_bytes))).await?.enough()?;
+                unused = self.make_room(&mut tx, now_micros, Some((tenant, digest.size_bytes))).await?.enough()?;
             }
-            blobs::insert(&mut tx, tenant, digest, content, now_micros, keep_until_micros).await?;
+            blobs::insert(&mut tx, object, digest.size_bytes, content, now_micros, keep_until_micros).await?;
         }
         if let Some(Pin { holder, until_micros }) = pin {
             pins::put(&mut tx, tenant, digest, holder, *until_micros).await?;
@@ -278,7 +281,7 @@ impl Keystore {
         }
         let row = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
         tx.commit().await?;
-        Ok((row, evicted))
+        Ok((row, unused))
     }
 
     /// Checks that `more` bytes fit the tenant's quota. Open uploads count with their announced
@@ -295,38 +298,30 @@ impl Keystore {
         if got > limit { Err(Error::QuotaExceeded { what: "bytes of the tenant", limit, got }) } else { Ok(()) }
     }
 
-    /// Removes the bytes of blobs whose rows are gone, unless a row has been written again
-    /// meanwhile. A failure does not spare the other blobs, because no later call removes them. The
-    /// first failure is returned.
-    pub(crate) async fn remove_bytes(&self, asker: Asker<'_>, blobs: &[(TenantId, Digest)]) -> Result<(), Error> {
+    /// Removes objects that no row names any more. A failure does not spare the other objects,
+    /// because no later call removes them. The first failure is returned.
+    pub(crate) async fn remove_bytes(&self, objects: &[Object]) -> Result<(), Error> {
         let mut all_removed = Ok(());
-        for (tenant, digest) in blobs {
-            let changing = self.changing(tenant, digest).await;
-            let removed = self.remove_if_unlisted(asker, tenant, digest, &changing).await;
-            all_removed = all_removed.and(removed);
+        for object in objects {
+            let removed = self.store().remove(&object.name()).await;
+            all_removed = all_removed.and(noted(object, removed));
         }
         all_removed
     }
 
-    /// Removes the bytes of a locked blob that has no row. Logs a failure, because the bytes then
-    /// stay until the next start, and no quota counts them.
-    async fn remove_if_unlisted(
-        &self,
-        asker: Asker<'_>,
-        tenant: &TenantId,
-        digest: &Digest,
-        _changing: &Change<'_>,
-    ) -> Result<(), Error> {
+    /// Removes the object of a commit that failed, unless a row names the object: the failure may
+    /// have hidden a success.
+    pub(crate) async fn remove_if_unlisted(&self, object: &Object) -> Result<(), Error> {
         let removed = async {
-            // The reader goes back before the removal, for which a bucket may take minutes.
-            let listed = blobs::exists(&mut *self.reader(asker).await?, tenant, &digest.blake3).await?;
-            if listed { Ok(()) } else { self.store().remove(&object_name(tenant, digest)).await }
+            // A transaction that lost its connection may still be about to commit. This one has the
+            // same lock, and sees its outcome.
+            let mut tx = self.write(&object.tenant).await?;
+            let listed = blobs::lists(&mut tx, object).await?;
+            // A bucket may take minutes for the removal.
+            drop(tx);
+            if listed { Ok(()) } else { self.store().remove(&object.name()).await }
         };
-        let removed = removed.await;
-        if let Err(error) = &removed {
-            tracing::warn!(%tenant, %digest, %error, "bytes of a blob that has no row stay until the next start");
-        }
-        removed
+        noted(object, removed.await)
     }
 
     /// Locks the blob against concurrent changes of its bytes and its row.
@@ -422,6 +417,12 @@ impl Keystore {
 }
 
 impl BlobInfo {
+    pub(crate) fn of(digest: &Digest, content: &Content, created_micros: i64) -> Self {
+        let Content { kind, set, key_id, dimensions, count, degree_max, noise_level_max } = *content;
+        let digest = *digest;
+        Self { digest, kind, set, key_id, dimensions, count, degree_max, noise_level_max, created_micros }
+    }
+
     /// Level, slots and scale of a CKKS ciphertext; `None` for any other object.
     pub fn ckks_ciphertext(&self) -> Option<CiphertextShape> {
         let is_ciphertext = matches!(self.kind, ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext);
@@ -432,19 +433,18 @@ impl BlobInfo {
 
 impl BlobRow {
     pub(crate) fn info(&self) -> BlobInfo {
-        let Content { kind, set, key_id, dimensions, count, degree_max, noise_level_max } = self.content;
-        BlobInfo {
-            digest: self.digest,
-            kind,
-            set,
-            key_id,
-            dimensions,
-            count,
-            degree_max,
-            noise_level_max,
-            created_micros: self.created_micros,
-        }
+        BlobInfo::of(&self.digest, &self.content, self.created_micros)
     }
+}
+
+/// Logs a failed removal, because the bytes then stay until the next start, and no quota counts
+/// them.
+fn noted(object: &Object, removed: Result<(), Error>) -> Result<(), Error> {
+    if let Err(error) = &removed {
+        let Object { tenant, .. } = object;
+        tracing::warn!(%tenant, object = object.name(), %error, "an object without a row stays until the next start");
+    }
+    removed
 }
 
 /// Maximum number of puts and deletions at the same time, of all tenants and of each tenant. These

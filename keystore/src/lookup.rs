@@ -5,10 +5,7 @@ use cloakwork_storage::Asker;
 
 use crate::{
     BlobInfo, Digest, Error, Keystore, TenantId,
-    catalogue::{
-        blobs::{self, BlobRow},
-        keys,
-    },
+    catalogue::{blobs, keys},
     verify::Verifier,
 };
 
@@ -23,7 +20,7 @@ impl Keystore {
         verifier.push(bytes)?;
         let now_micros = self.now_micros();
         let content = verifier.finish()?;
-        Ok(BlobRow { digest, content, damaged: false, created_micros: now_micros, touched_micros: now_micros }.info())
+        Ok(BlobInfo::of(&digest, &content, now_micros))
     }
 
     /// The blob of this hash, if the tenant has the blob and its bytes are undamaged.

@@ -34,11 +34,11 @@ impl Keystore {
         if !had_any {
             tenants::remove_sums(&mut tx, tenant).await?;
         }
-        let removed: Vec<_> = found.iter().map(|blob| (tenant.clone(), blob.digest)).collect();
-        let (keystore, tenant) = (self.clone(), tenant.clone());
+        let removed: Vec<_> = found.iter().map(|blob| blob.object(tenant)).collect();
+        let keystore = self.clone();
         to_the_end(async move {
             tx.commit().await?;
-            keystore.remove_bytes(tenant.asker(), &removed).await
+            keystore.remove_bytes(&removed).await
         })
         .await?;
         Ok(had_any)

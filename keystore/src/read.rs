@@ -9,7 +9,7 @@ use crate::{
     BlobInfo, Digest, Error, Keystore, TenantId,
     catalogue::{blobs, blobs::BlobRow, keys, pins},
     detached::to_the_end,
-    store::{ByteStream, object_name},
+    store::ByteStream,
 };
 
 impl Keystore {
@@ -23,20 +23,26 @@ impl Keystore {
         if offset > digest.size_bytes {
             return Err(Error::OffsetOutOfRange { size_bytes: digest.size_bytes, got: offset });
         }
-        let blob = self.good_blob(tenant, digest).await?;
-        let now_micros = self.now_micros();
-        if now_micros > unix_micros_after(blob.touched_micros, TOUCH_INTERVAL) {
-            // Only the order of eviction depends on this mark, and a full disk must not stop
-            // readers.
-            if let Err(error) = self.touch(tenant, digest, now_micros).await {
-                tracing::debug!(%error, "blob not marked as used");
+        let mut blob = self.used_blob(tenant, digest).await?;
+        loop {
+            if let Some(bytes) = self.store().read(&blob.object(tenant).name(), offset, digest.size_bytes).await? {
+                return Ok(bytes);
             }
+            // The blob was evicted or deleted meanwhile, or committed again under another name, or
+            // its bytes are lost.
+            let found = self.good_blob(tenant, digest).await?;
+            if found.generation == blob.generation {
+                return Err(Error::BlobDamaged { digest: *digest });
+            }
+            blob = found;
         }
-        match self.store().read(&object_name(tenant, digest), offset, digest.size_bytes).await? {
-            Some(bytes) => Ok(bytes),
-            // The blob was evicted or deleted meanwhile, or its bytes are lost.
-            None => Err(self.good_blob(tenant, digest).await.err().unwrap_or(Error::BlobDamaged { digest: *digest })),
-        }
+    }
+
+    /// A URL at which anyone can read the bytes of a blob for `valid`, if the store can make one.
+    /// The URL is as secret as the bytes.
+    pub async fn url(&self, tenant: &TenantId, digest: &Digest, valid: Duration) -> Result<Option<String>, Error> {
+        let blob = self.used_blob(tenant, digest).await?;
+        self.store().url(&blob.object(tenant).name(), valid).await
     }
 
     /// Reads all bytes of a blob. The stream ends with an error if the bytes are not the committed
@@ -91,11 +97,11 @@ impl Keystore {
             return Err(Error::BlobInUse { digest: *digest, by: "a key" });
         }
         blobs::remove(&mut tx, tenant, digest, crate::verify::is_key(found.content.kind)).await?;
-        let (keystore, removed) = (self.clone(), (tenant.clone(), *digest));
+        let (keystore, removed) = (self.clone(), [found.object(tenant)]);
         to_the_end(async move {
             let _place = place;
             tx.commit().await?;
-            keystore.remove_bytes(removed.0.asker(), std::slice::from_ref(&removed)).await
+            keystore.remove_bytes(&removed).await
         })
         .await
     }
@@ -117,6 +123,20 @@ impl Keystore {
 
     async fn good_blob(&self, tenant: &TenantId, digest: &Digest) -> Result<BlobRow, Error> {
         blobs::good(&mut *self.reader(tenant.asker()).await?, tenant, digest).await
+    }
+
+    /// Finds a blob that is about to be read, and marks it as used.
+    async fn used_blob(&self, tenant: &TenantId, digest: &Digest) -> Result<BlobRow, Error> {
+        let blob = self.good_blob(tenant, digest).await?;
+        let now_micros = self.now_micros();
+        if now_micros > unix_micros_after(blob.touched_micros, TOUCH_INTERVAL) {
+            // Only the order of eviction depends on this mark, and a full disk must not stop
+            // readers.
+            if let Err(error) = self.touch(tenant, digest, now_micros).await {
+                tracing::debug!(%error, "blob not marked as used");
+            }
+        }
+        Ok(blob)
     }
 
     async fn touch(&self, tenant: &TenantId, digest: &Digest, now_micros: i64) -> Result<(), Error> {

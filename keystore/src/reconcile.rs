@@ -8,7 +8,7 @@ use cloakwork_storage::{Asker, Database, Rows};
 use crate::{
     Digest, Error, StoreOptions, TenantId,
     catalogue::blobs,
-    store::{Store, object_name, parse_object_name},
+    store::{Object, Store},
     verify::is_key,
 };
 
@@ -50,7 +50,7 @@ pub async fn compare(options: &StoreOptions, database: &Database) -> Result<Comp
         after = (tenant.to_string(), row.digest.blake3.to_vec());
         for (tenant, row) in page {
             compared.blobs += 1;
-            let name = object_name(&tenant, &row.digest);
+            let name = row.object(&tenant).name();
             let is_there = names.remove(&name) || row.damaged;
             // The bytes may have come after the list of names.
             if !is_there && !store.has(&name).await? {
@@ -66,8 +66,8 @@ pub async fn compare(options: &StoreOptions, database: &Database) -> Result<Comp
 
 /// Whether an object has a row, which may have come after its page was read.
 async fn is_known(database: &Database, name: &str) -> Result<bool, Error> {
-    match parse_object_name(name) {
-        Some((tenant, blake3)) => blobs::exists(&mut *database.read(Asker::Upkeep).await?, &tenant, &blake3).await,
+    match Object::parse(name) {
+        Some(object) => blobs::lists(&mut *database.read(Asker::Upkeep).await?, &object).await,
         None => Ok(false),
     }
 }

@@ -12,23 +12,24 @@ use cloakwork_storage::Write;
 use crate::{
     Digest, Error, Keystore, TenantId,
     catalogue::{Connection, blobs},
+    store::Object,
 };
 
 /// Result of an attempt to make room.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Room {
-    /// Blobs whose rows were removed, whether or not the room is enough. The caller removes their
-    /// bytes after the transaction's commit.
-    pub(crate) evicted: Vec<(TenantId, Digest)>,
+    /// Objects of blobs whose rows were removed, whether or not the room is enough. The caller
+    /// removes the objects after the transaction's commit.
+    pub(crate) evicted: Vec<Object>,
     /// Limit that is still exceeded, because the tenant that must give next has nothing to evict.
     lacking: Option<u64>,
 }
 
 impl Room {
-    /// Blobs to evict along with the insertion of a new blob. Returns an error if the new blob
-    /// still does not fit; the caller must then roll back the transaction.
-    pub(crate) fn enough(self) -> Result<Vec<(TenantId, Digest)>, Error> {
+    /// Objects of the blobs that are evicted along with the insertion of a new blob. Returns an
+    /// error if the new blob still does not fit; the caller must then roll back the transaction.
+    pub(crate) fn enough(self) -> Result<Vec<Object>, Error> {
         match self.lacking {
             Some(limit) => Err(Error::CiphertextSpaceFull { limit }),
             None => Ok(self.evicted),
@@ -83,13 +84,13 @@ impl Keystore {
             let others: u64 = held.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
             let next = held.values().copied().max().unwrap_or(0);
             // Evicts until the total fits or another tenant holds more.
-            for digest in candidates {
+            for (digest, generation) in candidates {
                 if own.saturating_add(others) <= limit || own < next {
                     break;
                 }
                 blobs::remove(tx, &giver, &digest, false).await?;
                 own = own.saturating_sub(digest.size_bytes);
-                evicted.push((giver.clone(), digest));
+                evicted.push(Object::new(&giver, &digest, generation));
             }
             held.insert(giver, own);
         }
@@ -104,12 +105,12 @@ impl Keystore {
         tenant: &TenantId,
         now_micros: i64,
         kept: bool,
-    ) -> Result<(Vec<Digest>, u64), Error> {
+    ) -> Result<(Vec<(Digest, i64)>, u64), Error> {
         let most = EVICTED_AT_ONCE.saturating_add(self.reserved().count(tenant));
         let unpinned = blobs::evictable(sql, tenant, now_micros, kept, most).await?;
-        let (reserved, free): (Vec<Digest>, _) =
-            unpinned.into_iter().partition(|digest| self.reserved().holds(tenant, digest));
-        Ok((free, reserved.iter().map(|digest| digest.size_bytes).sum()))
+        let (reserved, free): (Vec<_>, _) =
+            unpinned.into_iter().partition(|(digest, _)| self.reserved().holds(tenant, digest));
+        Ok((free, reserved.iter().map(|(digest, _)| digest.size_bytes).sum()))
     }
 }
 

@@ -1,21 +1,26 @@
 //! Storage of committed blobs: a directory, or an S3-compatible store.
 
+mod credentials;
 mod local;
+mod object;
 mod remote;
 
 use std::{
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
 use futures_util::{Stream, future::BoxFuture};
-use object_store::ObjectStore;
+use object_store::aws::AmazonS3;
 
-use crate::{Digest, Error, TenantId, abort::Abort};
+use crate::{Error, abort::Abort};
 
+use credentials::CredentialsFile;
 pub(crate) use local::{LocalStore, remove_if_there};
+pub(crate) use object::Object;
 use remote::RemoteStore;
 
 /// Bytes of a blob, in pieces.
@@ -40,7 +45,7 @@ pub enum StoreOptions {
 }
 
 /// Access to a bucket.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct S3Options {
     /// Address of the service; AWS if absent.
     pub endpoint: Option<String>,
@@ -50,38 +55,10 @@ pub struct S3Options {
     pub region: String,
     /// Path in the bucket under which all objects lie.
     pub prefix: String,
-    /// Access key. If absent, the environment or the machine's role supplies it.
-    pub access_key_id: Option<String>,
-    /// Secret of the access key.
-    pub secret_access_key: Option<String>,
+    /// File with the credentials. If absent, the environment or the machine's role supplies them.
+    pub credentials_file: Option<PathBuf>,
     /// Whether plain HTTP is allowed, for a service on the same machine.
     pub allow_http: bool,
-}
-
-impl std::fmt::Debug for S3Options {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The credentials are left out.
-        out.debug_struct("S3Options")
-            .field("endpoint", &self.endpoint)
-            .field("bucket", &self.bucket)
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Object name of a committed blob, made of checked names only.
-pub(crate) fn object_name(tenant: &TenantId, digest: &Digest) -> String {
-    let hex = digest.hex();
-    format!("{tenant}/{}/{hex}", &hex[..2])
-}
-
-/// Tenant and hash of an object name, if the name has the form of [`object_name`].
-pub(crate) fn parse_object_name(name: &str) -> Option<(TenantId, [u8; 32])> {
-    let mut parts = name.split('/');
-    let (tenant, short, hex) = (parts.next()?, parts.next()?, parts.next()?);
-    let hash = blake3::Hash::from_hex(hex).ok()?;
-    (parts.next().is_none() && hex.starts_with(short)).then_some(())?;
-    Some((TenantId::new(tenant).ok()?, *hash.as_bytes()))
 }
 
 /// Requests that an abort left in flight to the store. The future ends when none is in flight, and
@@ -124,6 +101,14 @@ impl Store {
         match self {
             Self::Local(local) => local.read(name, offset).await,
             Self::Remote(remote) => remote.read(name, offset, size).await,
+        }
+    }
+
+    /// A URL at which anyone can read the object for `valid`, if the store can make one.
+    pub(crate) async fn url(&self, name: &str, valid: Duration) -> Result<Option<String>, Error> {
+        match self {
+            Self::Local(_) => Ok(None),
+            Self::Remote(remote) => Ok(Some(remote.url(name, valid).await?)),
         }
     }
 
@@ -180,7 +165,7 @@ impl Store {
 }
 
 /// Makes an S3 client.
-fn connect(options: &S3Options) -> Result<Arc<dyn ObjectStore>, Error> {
+fn connect(options: &S3Options) -> Result<Arc<AmazonS3>, Error> {
     // An error means only that the process already has a provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = object_store::aws::AmazonS3Builder::from_env()
@@ -190,8 +175,9 @@ fn connect(options: &S3Options) -> Result<Arc<dyn ObjectStore>, Error> {
     if let Some(endpoint) = &options.endpoint {
         builder = builder.with_endpoint(endpoint);
     }
-    if let (Some(id), Some(secret)) = (&options.access_key_id, &options.secret_access_key) {
-        builder = builder.with_access_key_id(id).with_secret_access_key(secret);
+    if let Some(path) = &options.credentials_file {
+        let file = CredentialsFile::open(path).map_err(|problem| Error::failed(format!("credentials: {problem}")))?;
+        builder = builder.with_credentials(Arc::new(file));
     }
     Ok(Arc::new(builder.build()?))
 }

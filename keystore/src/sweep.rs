@@ -7,7 +7,7 @@ use crate::{
     Error, Keystore,
     catalogue::{blobs, pins, requests, shards, uploads},
     detached::to_the_end,
-    store::{parse_object_name, remove_if_there},
+    store::{Object, remove_if_there},
 };
 
 /// Numbers of removed objects.
@@ -62,7 +62,7 @@ impl Keystore {
         let keystore = self.clone();
         to_the_end(async move {
             tx.commit().await?;
-            keystore.remove_bytes(Asker::Upkeep, &evicted).await?;
+            keystore.remove_bytes(&evicted).await?;
             Ok(evicted.len() as u64)
         })
         .await
@@ -98,10 +98,10 @@ pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
     }
     let orphaned_micros = unix_micros_before(keystore.now_micros(), keystore.limits().orphan_age);
     for name in keystore.store().names(orphaned_micros).await? {
-        let known = match parse_object_name(&name) {
+        let known = match Object::parse(&name) {
             // The owner of another shard may be writing the row of this object.
-            Some((tenant, _)) if !shards::has(&mut sql, keystore.shard(), &tenant).await? => true,
-            Some((tenant, blake3)) => blobs::exists(&mut sql, &tenant, &blake3).await?,
+            Some(object) if !shards::has(&mut sql, keystore.shard(), &object.tenant).await? => true,
+            Some(object) => blobs::lists(&mut sql, &object).await?,
             // An object of no tenant is left to one server.
             None => keystore.shard() != 0,
         };

@@ -68,8 +68,7 @@ pub(crate) fn options(storage: &Storage) -> StoreOptions {
             bucket: storage.s3_bucket.clone(),
             region: storage.s3_region.clone(),
             prefix: String::new(),
-            access_key_id: None,
-            secret_access_key: None,
+            credentials_file: storage.s3_credentials_file.clone(),
             allow_http: storage.s3_endpoint.starts_with("http://"),
         }),
     }

@@ -86,6 +86,8 @@ pub struct Storage {
     pub s3_bucket: String,
     /// The bucket's region.
     pub s3_region: String,
+    /// File with the credentials of the store.
+    pub s3_credentials_file: Option<PathBuf>,
 }
 
 /// The database, if it is on a server.
@@ -174,6 +176,7 @@ impl Default for Config {
                 s3_endpoint: String::new(),
                 s3_bucket: String::new(),
                 s3_region: "us-east-1".to_owned(),
+                s3_credentials_file: None,
             },
             database: Database { url: String::new(), password_file: None, ca_file: None, require_sync_standby: false },
             replica: Replica { url: String::new(), ca_file: None },

@@ -35,6 +35,7 @@ use crate::{
     Options, WorkerError,
     attestor::Attestor,
     connection::{Client, Uplink, client},
+    direct::Direct,
     engine::{Engine, JobStatus},
     failure::caught,
     key_cache::KeyCache,
@@ -49,6 +50,8 @@ pub(crate) struct Agent {
     client: Client,
     worker_id: Bytes,
     attestor: Attestor,
+    /// The store, for reads of large blobs past the server.
+    store: Option<Arc<Direct>>,
     device: Arc<dyn Device>,
     engine: Engine,
     keys: Arc<KeyCache>,
@@ -110,6 +113,7 @@ impl Agent {
         Ok(Self {
             client: client(uplink, options.token.as_deref())?,
             worker_id: Bytes::copy_from_slice(&attestor.worker_id()),
+            store: options.blob_store.as_deref().map(Direct::new).transpose()?.map(Arc::new),
             attestor,
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Read},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,7 +12,7 @@ use cloakwork_retry::Pauses;
 use tokio::{runtime::Handle, sync::mpsc, time::Instant};
 use tonic::Status;
 
-use crate::{connection::Client, failure::JobFailure};
+use crate::{connection::Client, direct::Direct, failure::JobFailure};
 
 /// Reads blobs under one lease.
 #[derive(Clone)]
@@ -19,6 +20,8 @@ pub(crate) struct BlobReader {
     pub(crate) client: Client,
     pub(crate) worker_id: Bytes,
     pub(crate) lease: v1::Lease,
+    /// The store, for large blobs.
+    pub(crate) store: Option<Arc<Direct>>,
 }
 
 /// Pieces of a blob that may wait to be read. At a megabyte per piece, the channel bounds the
@@ -59,15 +62,16 @@ impl BlobReader {
         PieceReader { pieces, piece: Bytes::new(), check: Check::new(digest) }
     }
 
-    /// Sends the pieces of a blob, and resumes after a break at the current offset. Ends early when
-    /// the receiver is dropped.
+    /// Sends the pieces of a blob, and resumes after a break at the current offset. The store is
+    /// tried once, and the server sends what the store did not. Ends early when the receiver is
+    /// dropped.
     async fn fetch(&self, digest: v1::Digest, sender: mpsc::Sender<Result<Bytes, Status>>) {
-        let mut offset = 0;
+        let (mut offset, mut store) = (0, self.store.as_deref());
         let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(1));
         let mut stalled_since = Instant::now();
         loop {
             let before = offset;
-            let status = match self.fetch_from(&digest, &mut offset, &sender).await {
+            let status = match self.fetch_from(store.take(), &digest, &mut offset, &sender).await {
                 Ok(()) => return,
                 Err(status) => status,
             };
@@ -88,6 +92,7 @@ impl BlobReader {
 
     async fn fetch_from(
         &self,
+        store: Option<&Direct>,
         digest: &v1::Digest,
         offset: &mut u64,
         sender: &mpsc::Sender<Result<Bytes, Status>>,
@@ -97,12 +102,19 @@ impl BlobReader {
             lease: Some(self.lease.clone()),
             digest: Some(digest.clone()),
             offset_bytes: *offset,
+            wants_url: store.is_some(),
         };
         let late = |_| Status::deadline_exceeded("the server sent nothing for too long");
         let mut client = self.client.clone();
         let call = client.read_blob(request);
         let mut stream = tokio::time::timeout(PIECE_TIMEOUT, call).await.map_err(late)??.into_inner();
         while let Some(message) = tokio::time::timeout(PIECE_TIMEOUT, stream.message()).await.map_err(late)?? {
+            if let (Some(store), false) = (store, message.url.is_empty()) {
+                return store.fetch(&message.url, digest.size_bytes, offset, sender).await.map_err(|problem| {
+                    tracing::warn!(problem, "a blob cannot be read from the store: the server sends it");
+                    Status::unavailable(problem)
+                });
+            }
             *offset += message.data.len() as u64;
             if sender.send(Ok(message.data)).await.is_err() {
                 return Ok(());
@@ -212,7 +224,7 @@ mod tests {
             let offset = request.get_ref().offset_bytes as usize;
             let data = self.blob.slice(offset..self.blob.len().min(offset + 1));
             let is_last = offset + data.len() == self.blob.len();
-            let piece = Ok(v1::ReadBlobResponse { data });
+            let piece = Ok(v1::ReadBlobResponse { data, url: String::new() });
             let end = (!is_last).then(|| Err(Status::unavailable("broken")));
             Ok(Response::new(Box::pin(tokio_stream::iter([piece].into_iter().chain(end)))))
         }
@@ -234,7 +246,7 @@ mod tests {
         };
         let server = WorkerServiceServer::new(Away { until: Instant::now() + away, blob });
         let client = client(Uplink::new(server), None).expect("a client");
-        (digest, BlobReader { client, worker_id: Bytes::new(), lease: v1::Lease::default() })
+        (digest, BlobReader { client, worker_id: Bytes::new(), lease: v1::Lease::default(), store: None })
     }
 
     async fn read_after(away: Duration) -> Result<Bytes, JobFailure> {

@@ -52,6 +52,11 @@ pub struct Cli {
     /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+    /// URL of the server's S3 store, for example https://s3.example.org. The worker then reads keys
+    /// and large inputs from the store itself, so these bytes do not pass through the server. The
+    /// server hands out the URLs, and the worker follows no URL to another host
+    #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_BLOB_STORE")]
+    blob_store: Option<String>,
     /// Number of compute threads; by default one for each processor (hardware thread) that the
     /// worker may use
     #[arg(long)]
@@ -104,6 +109,7 @@ impl Cli {
             name: self.name.clone().unwrap_or_else(host_name),
             pool: self.pool.clone().unwrap_or_else(|| pool.to_owned()),
             token: token.map(|token| String::from_utf8_lossy(&token).trim().to_owned()),
+            blob_store: self.blob_store.clone(),
             threads: self.threads.unwrap_or(defaults.threads),
             pin_threads: self.pin_threads,
             key_memory: memory / 2,

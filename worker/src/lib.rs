@@ -17,6 +17,7 @@ pub mod cli;
 mod connection;
 mod cpu;
 mod devices;
+mod direct;
 mod engine;
 mod error;
 mod executable;

@@ -20,6 +20,9 @@ pub struct Options {
     pub pool: String,
     /// Token that the worker sends to the server.
     pub token: Option<String>,
+    /// URL of the store of blobs, if the worker reads large blobs there. Without it, the server
+    /// sends all blobs.
+    pub blob_store: Option<String>,
     /// Number of compute threads.
     pub threads: usize,
     /// Whether each compute thread is pinned to a processor of its own.
@@ -51,6 +54,7 @@ impl Default for Options {
             name: "worker".to_owned(),
             pool: "cpu".to_owned(),
             token: None,
+            blob_store: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             pin_threads: false,
             key_memory: 4 << 30,
@@ -94,6 +98,7 @@ impl std::fmt::Debug for Options {
             name,
             pool,
             token: _,
+            blob_store,
             threads,
             pin_threads,
             key_memory,
@@ -108,6 +113,7 @@ impl std::fmt::Debug for Options {
             .field("key", key)
             .field("name", name)
             .field("pool", pool)
+            .field("blob_store", blob_store)
             .field("threads", threads)
             .field("pin_threads", pin_threads)
             .field("key_memory", key_memory)

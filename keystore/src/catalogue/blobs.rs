@@ -8,6 +8,7 @@ use cloakwork_storage::{Batch, Row};
 use super::{Connection, from_sql, to_sql, uploads};
 use crate::{
     Digest, Error, TenantId, UploadId, of_shard,
+    store::Object,
     verify::{self, Content},
 };
 
@@ -15,10 +16,19 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct BlobRow {
     pub(crate) digest: Digest,
+    /// Generation of the object that has the bytes.
+    pub(crate) generation: i64,
     pub(crate) content: Content,
     pub(crate) damaged: bool,
     pub(crate) created_micros: i64,
     pub(crate) touched_micros: i64,
+}
+
+impl BlobRow {
+    /// The object that has the bytes.
+    pub(crate) fn object(&self, tenant: &TenantId) -> Object {
+        Object::new(tenant, &self.digest, self.generation)
+    }
 }
 
 /// Finds the blob, damaged or not. A digest of another size names another blob, which does not
@@ -94,12 +104,13 @@ pub(crate) async fn of_tenant(sql: &mut Connection, tenant: &TenantId, most: u32
     query.all().await?.iter().map(read).collect()
 }
 
-/// Whether the tenant has a blob of this hash.
-pub(crate) async fn exists(sql: &mut Connection, tenant: &TenantId, blake3: &[u8; 32]) -> Result<bool, Error> {
+/// Whether a row names the object.
+pub(crate) async fn lists(sql: &mut Connection, object: &Object) -> Result<bool, Error> {
     let found = sql
-        .query("SELECT 1 FROM blobs WHERE tenant = $1 AND digest = $2")
-        .bind(tenant.as_str())
-        .bind(&blake3[..])
+        .query("SELECT 1 FROM blobs WHERE tenant = $1 AND digest = $2 AND generation = $3")
+        .bind(object.tenant.as_str())
+        .bind(&object.blake3[..])
+        .bind(object.generation)
         .optional()
         .await?;
     Ok(found.is_some())
@@ -108,8 +119,8 @@ pub(crate) async fn exists(sql: &mut Connection, tenant: &TenantId, blake3: &[u8
 /// Adds a blob that is not yet in the catalogue.
 pub(crate) async fn insert(
     sql: &mut Connection,
-    tenant: &TenantId,
-    digest: &Digest,
+    object: &Object,
+    size_bytes: u64,
     content: &Content,
     now_micros: i64,
     keep_until_micros: i64,
@@ -117,12 +128,12 @@ pub(crate) async fn insert(
     let is_key = verify::is_key(content.kind);
     sql.query(
         "INSERT INTO blobs (tenant, digest, size_bytes, kind, set_id, key_id, count, degree_max, noise_level_max,
-            is_key, damaged, created_micros, touched_micros, keep_until_micros, dimensions)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $11, $12, $13)",
+            is_key, damaged, created_micros, touched_micros, keep_until_micros, dimensions, generation)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $11, $12, $13, $14)",
     )
-    .bind(tenant.as_str())
-    .bind(&digest.blake3[..])
-    .bind(to_sql(digest.size_bytes))
+    .bind(object.tenant.as_str())
+    .bind(&object.blake3[..])
+    .bind(to_sql(size_bytes))
     .bind(content.kind.number())
     .bind(content.set.id().0)
     .bind(&content.key_id.0[..])
@@ -133,9 +144,10 @@ pub(crate) async fn insert(
     .bind(now_micros)
     .bind(keep_until_micros)
     .bind(content.dimensions.map(u32::to_le_bytes).concat())
+    .bind(object.generation)
     .execute()
     .await?;
-    account(sql, tenant, to_sql(digest.size_bytes), is_key).await
+    account(sql, &object.tenant, to_sql(size_bytes), is_key).await
 }
 
 /// Removes a blob's row, its pins and its completed upload.
@@ -154,7 +166,7 @@ pub(crate) async fn remove(
     account(sql, tenant, -to_sql(digest.size_bytes), is_key).await
 }
 
-/// Marks a blob as used now and undamaged, and keeps it from eviction until `keep_until_micros`.
+/// Marks a blob as used now, and keeps it from eviction until `keep_until_micros`.
 pub(crate) async fn renew(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -162,11 +174,33 @@ pub(crate) async fn renew(
     now_micros: i64,
     keep_until_micros: i64,
 ) -> Result<(), Error> {
+    sql.query("UPDATE blobs SET touched_micros = $3, keep_until_micros = $4 WHERE tenant = $1 AND digest = $2")
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .bind(now_micros)
+        .bind(keep_until_micros)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// Gives a blob the object of a later commit. The blob is undamaged and used now, and kept from
+/// eviction until `keep_until_micros`.
+pub(crate) async fn replace(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    digest: &Digest,
+    generation: i64,
+    now_micros: i64,
+    keep_until_micros: i64,
+) -> Result<(), Error> {
     sql.query(
-        "UPDATE blobs SET touched_micros = $3, keep_until_micros = $4, damaged = 0 WHERE tenant = $1 AND digest = $2",
+        "UPDATE blobs SET generation = $3, touched_micros = $4, keep_until_micros = $5, damaged = 0
+         WHERE tenant = $1 AND digest = $2",
     )
     .bind(tenant.as_str())
     .bind(&digest.blake3[..])
+    .bind(generation)
     .bind(now_micros)
     .bind(keep_until_micros)
     .execute()
@@ -285,18 +319,19 @@ pub(crate) async fn unpinned_bytes(
     rows.iter().map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("bytes")?)))).collect()
 }
 
-/// At most `most` of the tenant's unpinned ciphertexts, least recently used first. `kept` selects
-/// those that are still kept from eviction; otherwise all others are returned.
+/// At most `most` of the tenant's unpinned ciphertexts with the generations of their objects, least
+/// recently used first. `kept` selects those that are still kept from eviction; otherwise all
+/// others are returned.
 pub(crate) async fn evictable(
     sql: &mut Connection,
     tenant: &TenantId,
     now_micros: i64,
     kept: bool,
     most: u32,
-) -> Result<Vec<Digest>, Error> {
+) -> Result<Vec<(Digest, i64)>, Error> {
     let rows = sql
         .query(
-            "SELECT digest, size_bytes FROM blobs WHERE tenant = $1 AND is_key = 0 AND (keep_until_micros > $2) = $3
+            "SELECT digest, size_bytes, generation FROM blobs WHERE tenant = $1 AND is_key = 0 AND (keep_until_micros > $2) = $3
          AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
             AND (pins.until_micros IS NULL OR pins.until_micros > $2))
          ORDER BY touched_micros LIMIT $4",
@@ -307,7 +342,7 @@ pub(crate) async fn evictable(
         .bind(most)
         .all()
         .await?;
-    rows.iter().map(digest).collect()
+    rows.iter().map(|row| Ok((digest(row)?, row.int("generation")?))).collect()
 }
 
 /// Adds `bytes`, which may be negative, to the tenant's sums.
@@ -329,6 +364,7 @@ fn read(row: &Row) -> Result<BlobRow, Error> {
     let (kind, set) = (row.small("kind")?, row.small("set_id")?);
     Ok(BlobRow {
         digest: digest(row)?,
+        generation: row.int("generation")?,
         content: Content {
             kind: ObjectKind::from_number(kind).ok_or_else(|| damaged("kind", kind.into()))?,
             set: AnySet::find(SetId(set)).ok_or_else(|| damaged("set_id", set.into()))?,

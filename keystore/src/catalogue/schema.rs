@@ -34,6 +34,14 @@ pub const SCHEMA: Schema = Schema {
             postgres: Some(include_str!("../../migrations/postgres/0008_tenant_shards.sql")),
             compatible_from: 6,
         },
+        Migration {
+            version: 9,
+            name: "generations",
+            sqlite: include_str!("../../migrations/sqlite/0009_generations.sql"),
+            postgres: Some(include_str!("../../migrations/postgres/0009_generations.sql")),
+            // Earlier versions would look for the objects under other names.
+            compatible_from: 9,
+        },
     ],
 };
 

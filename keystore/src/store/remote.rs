@@ -1,12 +1,14 @@
 //! Blobs in an S3-compatible store.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 use object_store::{
-    GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, WriteMultipart, path::Path as ObjectPath,
+    GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, WriteMultipart, aws::AmazonS3,
+    path::Path as ObjectPath, signer::Signer,
 };
+use reqwest::Method;
 use tokio::io::AsyncReadExt;
 
 use super::{ByteStream, Leftover, MARKER, MARKER_BYTES_MAX, S3Options, connect};
@@ -15,7 +17,7 @@ use crate::{Error, abort::Abort};
 /// A bucket. An object appears in it only when its upload is complete.
 #[derive(Debug)]
 pub(crate) struct RemoteStore {
-    objects: Arc<dyn ObjectStore>,
+    objects: Arc<AmazonS3>,
     prefix: ObjectPath,
 }
 
@@ -84,6 +86,10 @@ impl RemoteStore {
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    pub(crate) async fn url(&self, name: &str, valid: Duration) -> Result<String, Error> {
+        Ok(self.objects.signed_url(Method::GET, &self.path(name), valid).await?.into())
     }
 
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Error> {

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use super::registry::Aborting;
 use crate::{
-    Digest, Error, Keystore, TenantId, UploadId, catalogue::uploads, detached::to_the_end, staging, store::Leftover,
+    Error, Keystore, TenantId, UploadId,
+    catalogue::uploads,
+    detached::to_the_end,
+    staging,
+    store::{Leftover, Object},
 };
 
 impl Keystore {
@@ -61,19 +65,17 @@ impl Keystore {
     /// Removes the bytes that an aborted commit has put into the store, after its last request has
     /// ended. The caller waits only a moment, because the store may take minutes to answer. A task
     /// continues, and ends within the time limits of the store's client.
-    pub(crate) async fn clear_away(&self, tenant: &TenantId, digest: &Digest, left: Option<Leftover>) {
+    pub(crate) async fn clear_away(&self, object: Object, left: Option<Leftover>) {
         // Each task may hold a part of a blob in memory. If too many are active, the next abort has
         // to wait.
         let Ok(place) = self.clearing().clone().acquire_owned().await else { return };
-        let (keystore, blob) = (self.clone(), [(tenant.clone(), *digest)]);
+        let keystore = self.clone();
         let clearing = to_the_end(async move {
             let _place = place;
             if let Some(left) = left {
                 left.await;
             }
-            // The bytes stay if the tenant has the blob: an older blob, or a blob sent again
-            // meanwhile.
-            keystore.remove_bytes(blob[0].0.asker(), &blob).await
+            keystore.remove_if_unlisted(&object).await
         });
         let _ = tokio::time::timeout(CLEAR_AWAY_WAIT_MAX, clearing).await;
     }

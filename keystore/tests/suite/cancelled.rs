@@ -111,9 +111,11 @@ async fn difference(home: &Home) -> Option<String> {
     let mut sql = database.read(Asker::Server).await.expect("a reader");
     let mut names = BTreeSet::new();
     let mut sums = (0, 0);
-    for row in sql.query("SELECT tenant, digest, size_bytes, is_key FROM blobs").all().await.expect("rows") {
+    for row in sql.query("SELECT tenant, digest, generation, size_bytes, is_key FROM blobs").all().await.expect("rows")
+    {
         let hex = Digest { blake3: row.array("digest").expect("a hash"), size_bytes: 0 }.hex();
-        names.insert(format!("{}/{}/{hex}", row.text("tenant").expect("a name"), &hex[..2]));
+        let generation = row.int("generation").expect("a number");
+        names.insert(format!("{}/{}/{hex}-{generation:016x}", row.text("tenant").expect("a name"), &hex[..2]));
         let size_bytes = row.int("size_bytes").expect("a size");
         sums.0 += size_bytes;
         sums.1 += if row.flag("is_key").expect("a flag") { 0 } else { size_bytes };

@@ -9,7 +9,7 @@ use futures_util::{FutureExt as _, future::join};
 use tokio::time::timeout;
 
 use crate::{
-    home::{DAY, DEADLINE, Home, eventually, tenant},
+    home::{DAY, DEADLINE, Home, eventually, read, tenant},
     objects::list,
 };
 
@@ -106,4 +106,25 @@ async fn a_failed_clean_up_does_not_hide_the_reason_of_a_refusal() {
     // The next start removes the bytes.
     home.open().await;
     assert!(home.blob_files().is_empty() && home.staged_files().is_empty());
+}
+
+/// A server that was suspended sends its removals when another server has the blob again.
+#[tokio::test]
+async fn a_late_removal_spares_a_blob_that_was_committed_again() {
+    let home = Home::s3().await;
+    let keystore = home.open().await;
+    let bytes = list(3, 1);
+    let digest = keystore.put(&tenant(), bytes.clone(), None).await.expect("stored").digest;
+    home.gate().close(&["DeleteObjects"]);
+    let (removing, removed) = (keystore.clone(), digest);
+    let late = tokio::spawn(async move { removing.delete(&tenant(), &removed).await });
+    timeout(DEADLINE, home.gate().reached("DeleteObjects", 1)).await.expect("in time");
+    let owner = tenant();
+    let again = keystore.put(&owner, bytes.clone(), None);
+    timeout(DEADLINE, again).await.expect("in time").expect("stored again");
+    assert_eq!(home.blob_files().len(), 2);
+    home.gate().open();
+    timeout(DEADLINE, late).await.expect("in time").expect("no panic").expect("deleted");
+    assert_eq!(read(&keystore, &digest, 0).await.expect("it is there"), bytes);
+    assert_eq!(home.blob_files(), [home.blob_file(&digest)]);
 }

@@ -18,10 +18,10 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
     }
     keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
     assert_eq!(keystore.is_intact(&tenant(), &digests[0]).await, Ok(true));
-    let path = home.blob_file(&digests[0]);
-    let mut bytes = std::fs::read(&path).expect("there");
+    let mut bytes = std::fs::read(home.blob_file(&digests[0])).expect("there");
     bytes[20_000] ^= 4;
     for damaged in [Some(&bytes[..]), Some(&blobs[0][..30_000]), None] {
+        let path = home.blob_file(&digests[0]);
         std::fs::remove_file(&path).expect("there");
         if let Some(bytes) = damaged {
             std::fs::write(&path, bytes).expect("a directory");

@@ -98,13 +98,16 @@ impl Home {
         let directory = tempfile::tempdir().expect("a directory");
         let gate = Gate::default();
         let bucket = Bucket::start_behind(&directory.path().join("s3"), gate.clone()).await;
+        let credentials_file = directory.path().join("credentials");
+        let (id, secret) = (Bucket::ACCESS_KEY_ID, Bucket::SECRET_ACCESS_KEY);
+        let credentials = format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
+        std::fs::write(&credentials_file, credentials).expect("a file");
         let options = S3Options {
             endpoint: Some(bucket.endpoint),
             bucket: Bucket::NAME.to_owned(),
             region: "us-east-1".to_owned(),
             prefix: "cloakwork/blobs".to_owned(),
-            access_key_id: Some(Bucket::ACCESS_KEY_ID.to_owned()),
-            secret_access_key: Some(Bucket::SECRET_ACCESS_KEY.to_owned()),
+            credentials_file: Some(credentials_file),
             allow_http: true,
         };
         let bytes_at = bucket.directory.join("cloakwork/blobs");
@@ -245,9 +248,13 @@ impl Home {
         files_below(&self.bytes_at)
     }
 
+    /// The file of a blob of [`tenant`], or a path that a file of the blob could have.
     pub(crate) fn blob_file(&self, digest: &Digest) -> PathBuf {
         let hex = digest.hex();
-        self.bytes_at.join("alice").join(&hex[..2]).join(hex)
+        let path = self.bytes_at.join("alice").join(&hex[..2]).join(&hex);
+        let found =
+            self.blob_files().into_iter().find(|file| file.to_string_lossy().starts_with(&*path.to_string_lossy()));
+        found.unwrap_or(path)
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -68,7 +68,11 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     );
     unless(
         !endpoint.contains('@'),
-        "storage.s3_endpoint must not hold credentials: they come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        "storage.s3_endpoint must not hold credentials: put them into a file, named by storage.s3_credentials_file",
+    );
+    unless(
+        storage.s3_credentials_file.is_none() || storage.blobs == BlobStore::S3,
+        "storage.s3_credentials_file needs storage.blobs = \"s3\"",
     );
     if !database.url.is_empty()
         && let Err(error) = Server::check(&database.url)

@@ -123,11 +123,13 @@ sections! {
         storage.blobs:
             "Store for keys and ciphertexts: \"local\" (the directory) or \"s3\" (an S3-compatible store).";
         storage.s3_endpoint:
-            "Address of the S3-compatible store, such as \"http://127.0.0.1:9000\"; empty for Amazon S3. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, never from this file.";
+            "Address of the S3-compatible store, such as \"http://127.0.0.1:9000\"; empty for Amazon S3.";
         storage.s3_bucket:
             "The bucket. It must exist.";
         storage.s3_region:
             "The bucket's region.";
+        storage.s3_credentials_file = "\"/etc/cloakwork/s3-credentials\"":
+            "File with the credentials of the store in the form of ~/.aws/credentials, which is read for each request. Without it, the credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the role of the machine.";
     }
     "database" "The database, if it is on a PostgreSQL server. Several servers may use it." {
         database.url:

@@ -115,6 +115,7 @@ fn contradicting_settings_are_refused() {
         ("[storage]\nblobs = \"s3\"", "needs storage.s3_bucket"),
         ("[storage]\ns3_endpoint = \"store:9000\"", "must begin with http:// or https://"),
         ("[storage]\ns3_endpoint = \"http://user:hunter2@store\"", "must not hold credentials"),
+        ("[storage]\ns3_credentials_file = \"c\"", "storage.s3_credentials_file needs storage.blobs"),
         ("[database]\nurl = \"mysql://db/name\"", "database.url cannot be used: it is not a URL such as postgres://"),
         ("[database]\nurl = \"postgres://user:hunter2@db/name\"", "database.url must not hold a password"),
         ("[database]\nrequire_sync_standby = true", "need database.url"),

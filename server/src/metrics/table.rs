@@ -95,6 +95,7 @@ metrics! {
     upload_time: Histogram [] "upload_seconds" "seconds" "Time of an upload from its beginning to its commit", JOB_SECONDS;
     digest_mismatches: Counter [] "upload_digest_mismatches_total" "uploads" "Uploads whose bytes did not match the announced digest";
     download_bytes: Counter [] "download_bytes_total" "bytes" "Bytes sent to tenants and workers in downloads";
+    blob_urls: Counter [] "blob_urls_total" "reads" "Blobs whose bytes workers read from the store itself, by a URL";
 
     // Workers.
     workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining)";

@@ -76,9 +76,11 @@ impl Front {
     /// Opens the database and the admin port.
     pub(super) async fn open(config: Config, clock: Clock) -> Result<Self, RunError> {
         let tls = Tls::load(&config.listen)?;
-        for (setting, file) in
-            [("listen.tls_key", &config.listen.tls_key), ("database.password_file", &config.database.password_file)]
-        {
+        for (setting, file) in [
+            ("listen.tls_key", &config.listen.tls_key),
+            ("storage.s3_credentials_file", &config.storage.s3_credentials_file),
+            ("database.password_file", &config.database.password_file),
+        ] {
             file.iter().for_each(|file| warn_if_exposed(setting, file));
         }
         let [api_tls, admin_tls] = [Port::Api, Port::Admin].map(|port| match &tls {

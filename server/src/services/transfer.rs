@@ -47,12 +47,18 @@ pub struct Receiving {
 impl Transfers {
     /// Counters without active uploads.
     pub fn new(telemetry: Arc<Telemetry>) -> Self {
+        telemetry.metrics.blob_urls.add(0, []);
         Self { telemetry, active: Arc::default() }
     }
 
     /// Counts bytes sent to a tenant or a worker.
     pub fn sent(&self, bytes: usize) {
         self.telemetry.metrics.download_bytes.add(bytes as u64, []);
+    }
+
+    /// Counts a blob that a worker reads from the store itself.
+    pub(super) fn handed_out(&self) {
+        self.telemetry.metrics.blob_urls.add(1, []);
     }
 
     /// Counts an upload that resumes after its first byte.

@@ -280,7 +280,7 @@ impl service::WorkerService for FakeServer {
             .step_by(1 << 16)
             .map(|start| rest.slice(start..(start + (1 << 16)).min(rest.len())))
             .collect();
-        let messages = pieces.into_iter().map(|data| Ok(v1::ReadBlobResponse { data }));
+        let messages = pieces.into_iter().map(|data| Ok(v1::ReadBlobResponse { data, url: String::new() }));
         Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
     }
 

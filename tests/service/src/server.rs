@@ -98,7 +98,7 @@ impl Setup {
         self
     }
 
-    /// Keeps blobs in a bucket.
+    /// Keeps blobs in a bucket, with credentials from the environment.
     #[must_use]
     pub fn with_bucket(self, bucket: &Bucket) -> Self {
         self.with("storage.blobs", "s3")

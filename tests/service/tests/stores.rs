@@ -3,11 +3,13 @@
 use std::{
     path::{Path, PathBuf},
     process::Output,
+    time::Duration,
 };
 
 use cloakwork_client::Progress;
 use cloakwork_tests_bucket::Bucket;
-use cloakwork_tests_service::{Server, Setup, Tenant};
+use cloakwork_tests_service::{Server, Setup, Tenant, Worker};
+use tokio::time::timeout;
 
 use crate::shared::Shared;
 
@@ -69,10 +71,11 @@ async fn a_bucket_that_was_restored_to_an_earlier_time_is_reconciled() {
     let (_, key) = largest.expect("parts of a key");
     std::fs::remove_file(&key).expect("a file");
     let name = key.file_name().expect("a name").to_string_lossy().into_owned();
+    let (hash, _generation) = name.split_once('-').expect("two parts");
     let (output, text) = run(&server, &["reconcile"]);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let lost = text.lines().find(|line| line.starts_with("lost  local ")).expect("a lost blob");
-    assert!(lost.contains(" key ") && lost.contains(&name), "{text}");
+    assert!(lost.contains(" key ") && lost.contains(hash), "{text}");
     let (output, text) = run(&server, &["reconcile", "--mark"]);
     assert!(output.status.success() && text.contains("1 blobs are marked as missing."), "{text}");
     server.restart().await;
@@ -81,7 +84,29 @@ async fn a_bucket_that_was_restored_to_an_earlier_time_is_reconciled() {
     assert_eq!(error.reason(), Some("KEY_QUARANTINED"), "{error:?}");
     tenant.client.push_key(&tenant.keys, &Progress::none()).await.expect("the part is uploaded again");
     tenant.check_squares(&[5]).await;
-    assert!(key.exists());
+    let is_of_key = |(_, path): &(u64, PathBuf)| path.to_string_lossy().contains(hash);
+    assert_eq!(files(&bucket.directory).iter().filter(|file| is_of_key(file)).count(), 1);
+}
+
+/// The parts of this key have tens of megabytes. A worker whose store is another one gets the bytes
+/// from the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_reads_large_blobs_from_the_store_itself() {
+    let (bucket, _directory) = bucket().await;
+    let server = Server::start(Setup::default().without_worker().with_bucket(&bucket)).await;
+    let token = server.token("workers", "worker");
+    let tenant = Tenant::of_set(server.client().await, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").await;
+    let mut sent_before = 0.0;
+    for (store, bytes_sent) in [(bucket.endpoint.as_str(), 0..1_000_000), ("http://127.0.0.1:1", 1_000_000..i64::MAX)] {
+        let mut worker = Worker::start_with(&server, "worker", &token, &["--blob-store", store]);
+        let job = tenant.check_squares(&[3]);
+        timeout(Duration::from_secs(120), job).await.unwrap_or_else(|_| panic!("{store}: {}", worker.process().log()));
+        worker.process().kill();
+        let sent = server.metric("cloakwork_download_bytes_total").await;
+        assert!(bytes_sent.contains(&((sent - sent_before) as i64)), "{store}: {sent_before} {sent}");
+        sent_before = sent;
+    }
+    assert!(server.metric("cloakwork_blob_urls_total").await >= 2.0);
 }
 
 /// Sizes and paths of all files in a directory and below.

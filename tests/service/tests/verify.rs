@@ -180,7 +180,8 @@ impl Liar {
 
     async fn read(&mut self, lease: v1::Lease) -> Result<(), Status> {
         let digest = Some(v1::Digest { blake3: Bytes::from_static(&[0; 32]), size_bytes: 1 });
-        let request = v1::ReadBlobRequest { worker_id: self.id.clone(), lease: Some(lease), digest, offset_bytes: 0 };
+        let request =
+            v1::ReadBlobRequest { worker_id: self.id.clone(), lease: Some(lease), digest, ..Default::default() };
         self.stub.read_blob(request).await.map(drop)
     }
 }

@@ -242,7 +242,12 @@ impl Agent {
     }
 
     fn blobs(&self, held: &Held) -> BlobReader {
-        BlobReader { client: self.client.clone(), worker_id: self.worker_id.clone(), lease: held.lease.clone() }
+        BlobReader {
+            client: self.client.clone(),
+            worker_id: self.worker_id.clone(),
+            lease: held.lease.clone(),
+            store: self.store.clone(),
+        }
     }
 }
 

@@ -138,6 +138,7 @@ impl TestBed {
             client: client(Uplink::new(channel), None).expect("a client"),
             worker_id: Bytes::new(),
             lease: v1::Lease::default(),
+            store: None,
         };
         let request = |set: &'static ParameterSet| {
             let group = GroupId { group: Bytes::new(), key_id: KeyId([spec.key; 16]), set: set.id, parts: [0; 32] };

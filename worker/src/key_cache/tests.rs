@@ -32,6 +32,7 @@ fn request(key: u8, set: &'static ParameterSet) -> KeyRequest {
         client: client(Uplink::new(channel), None).expect("a client"),
         worker_id: Bytes::new(),
         lease: v1::Lease::default(),
+        store: None,
     };
     let group = GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: set.id, parts: [0; 32] };
     KeyRequest { group, set, parts: Vec::new(), blobs }

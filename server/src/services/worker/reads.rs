@@ -32,6 +32,14 @@ const WORKER_READS_MAX: u64 = 64;
 /// lease. Without the limit, slow reads could keep their places for days.
 const READ_TIME_MAX: Duration = Duration::from_secs(600);
 
+/// Size in bytes from which a worker may read a blob from the store itself. A smaller blob comes
+/// sooner on the connection that the worker has.
+const URL_FROM_BYTES: u64 = 1 << 20;
+
+/// How long a URL of a blob is valid. The read must begin in this time. The clocks of this machine
+/// and of the store differ.
+const URL_VALID: Duration = Duration::from_secs(300);
+
 /// Places for reads. Clones share the places.
 #[derive(Clone, Debug)]
 pub struct Reads(Arc<FairShare<WorkerId>>);
@@ -52,9 +60,11 @@ impl Default for Reads {
 
 impl Workers {
     /// Reads a blob from an offset on, if the named job is leased to the worker and needs the blob.
+    /// A worker that wants one gets a URL of a large blob instead.
     pub(super) async fn read(&self, request: ReadBlobRequest) -> Result<Stream_<ReadBlobResponse>, ApiError> {
         let lease = LeaseName::parse(&request.worker_id, request.lease.as_ref())?;
         let (digest, offset) = (digest::parse(request.digest.as_ref(), "digest")?, request.offset_bytes);
+        let wants_url = request.wants_url && digest.size_bytes >= URL_FROM_BYTES;
         // The request's bytes are not kept while the call waits.
         drop(request);
         let leased = lease.leased(&self.dispatcher).await?;
@@ -65,6 +75,11 @@ impl Workers {
         let of_lease = leased.calls.begin_read().ok_or_else(too_many)?;
         let place = self.reads.0.take(&lease.worker, 1).await;
         let tenant = TenantId::new(&leased.meta.tenant)?;
+        if wants_url && let Some(url) = self.keystore.url(&tenant, &digest, URL_VALID).await? {
+            self.transfers.handed_out();
+            let message = ReadBlobResponse { data: Bytes::new(), url };
+            return Ok(Box::pin(tokio_stream::once(Ok(message))));
+        }
         let chunks = self.keystore.read(&tenant, &digest, offset).await?;
         let transfers = self.transfers.clone();
         let read = Read { begun: Instant::now(), transfers, _of_lease: of_lease, _place: place };
@@ -84,7 +99,7 @@ impl Read {
             return Err(DEADLINE_EXCEEDED.error(message));
         }
         self.transfers.sent(data.len());
-        Ok(ReadBlobResponse { data })
+        Ok(ReadBlobResponse { data, url: String::new() })
     }
 }
 
