@@ -18,7 +18,7 @@ use cloakwork_proto::v1::{
 use cloakwork_scheduler::WorkerId;
 use cloakwork_storage::{Asker, Database};
 use cloakwork_worker::{CancellationToken, Uplink, WorkerError};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use tonic::service::Routes;
 
 use crate::{
@@ -64,6 +64,7 @@ pub(crate) const STAGING: &str = "staging";
 pub(crate) const DISPATCHER: &str = "the dispatcher";
 pub(crate) const SWEEPER: &str = "the sweeper";
 const LOADS: &str = "the loads of the shard";
+const REQUESTS: &str = "the memory of requests";
 const MOVES: &str = "the moves of tenants";
 
 /// The stores, the background tasks and the services that handle calls.
@@ -112,7 +113,7 @@ impl Backend {
             limits: limits.clone(),
         };
         sweeper.begin().await?;
-        let published = watch::Sender::default();
+        let (published, looks) = (watch::Sender::default(), seen.clone());
         let parts = Parts {
             store: store.clone(),
             keystore: keystore.clone(),
@@ -128,6 +129,7 @@ impl Backend {
         sweeping.spawn(SWEEPER, sweeper.run(dispatcher.clone()));
         if database.is_on_server() {
             sweeping.spawn(LOADS, publish_loads(database.clone(), published.subscribe()));
+            sweeping.spawn(REQUESTS, remember_requests(store.always_as(Asker::Upkeep), looks));
         }
         if config.verify_percent > 0 {
             export_zeros(&telemetry.metrics);
@@ -339,6 +341,25 @@ async fn publish_loads(database: Database, mut loads: watch::Receiver<Vec<PoolLo
     // The dispatcher has ended, which is reported as an end of its own.
     std::future::pending().await
 }
+
+/// Fills the filter of known requests, and gives the filter up once there are several shards:
+/// tenants then come with jobs of other servers.
+async fn remember_requests(store: Store, mut looks: watch::Receiver<Seen>) {
+    let has_several = |seen: &Seen| seen.shards.numbers().nth(1).is_some();
+    if !has_several(&looks.borrow()) {
+        while let Err(error) = store.remember_requests().await {
+            tracing::debug!(%error, "requests are looked up");
+            sleep(REQUESTS_PAUSE).await;
+        }
+        if looks.wait_for(has_several).await.is_ok() {
+            store.look_up_requests();
+        }
+    }
+    std::future::pending().await
+}
+
+/// Pause after a read that failed.
+const REQUESTS_PAUSE: Duration = Duration::from_secs(10);
 
 fn keystore_options(config: &Config, clock: Clock) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;

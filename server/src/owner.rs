@@ -43,6 +43,7 @@ pub const SCHEMA: Schema = Schema {
         Migration::of_postgres(1, "owner", include_str!("../migrations/postgres/owner/0001_owner.sql")),
         Migration::of_postgres(2, "shard pools", include_str!("../migrations/postgres/owner/0002_shard_pools.sql")),
         Migration::of_postgres(3, "owner checked", include_str!("../migrations/postgres/owner/0003_owner_checked.sql")),
+        Migration::of_postgres(4, "rows", include_str!("../migrations/postgres/owner/0004_rows.sql")),
     ],
 };
 

@@ -28,17 +28,15 @@ pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 pub struct Store {
     database: Database,
     programs: KnownPrograms,
-    /// Of a file only. A database of a server may hold more jobs than a start can look at, and
-    /// answers the question itself.
-    requests: Option<Requests>,
+    requests: Requests,
     ownership: Ownership,
 }
 
 impl Store {
     /// A store in `database`, which must already have the tables.
     pub fn new(database: Database) -> Self {
-        let requests = (!database.is_on_server()).then(Requests::default);
-        Self { database, programs: KnownPrograms::default(), requests, ownership: Ownership::of_directory() }
+        let (programs, requests) = <(KnownPrograms, Requests)>::default();
+        Self { database, programs, requests, ownership: Ownership::of_directory() }
     }
 
     /// A store in a database that several servers use, and that this one owns.

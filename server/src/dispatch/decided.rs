@@ -65,8 +65,11 @@ impl Actor {
     /// Publishes committed decisions. This may lead to new decisions.
     pub(super) fn announce(&mut self, committed: Decided) {
         drop(committed.guards);
-        for HandedOver { job, record, .. } in committed.handed_over {
-            self.close(job, record);
+        committed.handed_over.iter().for_each(|told| self.close(told.job));
+        // These records are stored. Writing one of them again brings all of the transaction to the
+        // disk.
+        if let Some(HandedOver { record, .. }) = committed.handed_over.into_iter().last() {
+            self.write_late(record);
         }
         for job in committed.requeued {
             if let Some(live) = self.jobs.get(&job) {
@@ -75,7 +78,8 @@ impl Actor {
         }
         for ending in committed.endings {
             let record = self.tell(&ending);
-            self.close(ending.job, record);
+            self.close(ending.job);
+            self.write_late(record);
         }
         committed.answers.into_iter().for_each(Answer::send);
         for (job, epoch) in committed.recorded {

@@ -53,7 +53,7 @@ pub(super) struct HandedOver {
     pub(super) job: JobId,
     /// The change that commits the end.
     pub(super) end: Write,
-    /// The change that stores the latency record, after the end is committed.
+    /// The change that stores the latency record, with the end or later.
     pub(super) record: Write,
     /// Dropped with the rest after the commit.
     pub(super) _shares: Option<Shares>,
@@ -169,13 +169,16 @@ impl Actor {
         Write::Closed(ending.job, end.latency)
     }
 
-    /// Drops a job whose end is published and committed: the store can answer for it now. Its
-    /// latency record is written later.
-    pub(super) fn close(&mut self, job: JobId, record: Write) {
+    /// Drops a job whose end is published and committed: the store can answer for it now.
+    pub(super) fn close(&mut self, job: JobId) {
         if let Some(live) = self.jobs.remove(&job) {
             self.last_end = Some(Instant::now());
             self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
         }
+    }
+
+    /// Has a latency record written with a later transaction.
+    pub(super) fn write_late(&mut self, record: Write) {
         self.late.push(record);
         self.late_since.get_or_insert_with(Instant::now);
     }

@@ -148,7 +148,9 @@ impl Actor {
         let mut decided = mem::take(&mut self.decided);
         // Attempts that did not begin early begin after the commit.
         decided.early.clear();
-        let mut writes: Vec<Write> = decided.handed_over.iter().map(|told| told.end.clone()).collect();
+        // The caller has the latency record already, so that the record is final.
+        let told = decided.handed_over.iter().flat_map(|told| [&told.end, &told.record]);
+        let mut writes: Vec<Write> = told.cloned().collect();
         writes.append(&mut decided.writes);
         writes.extend(late.iter().cloned());
         let store = self.parts.store.clone();

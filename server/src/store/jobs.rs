@@ -14,6 +14,9 @@ use prost::Message as _;
 use super::Store;
 use crate::jobs::{Content, End, JobMeta, JobView, cost_of_blocks, id};
 
+/// Number of jobs that one query for the filter of known requests reads.
+const REQUESTS_READ: i64 = 10_000;
+
 /// A page of jobs, newest first.
 pub struct JobPage {
     /// The jobs.
@@ -39,26 +42,45 @@ pub struct LiveJob {
 }
 
 impl Store {
-    /// Prepares the store, before any other call. The call fills the filter of known requests, and
-    /// deletes the inputs of jobs that ended directly before a crash.
+    /// Prepares the store, before any other call. The call deletes the inputs of jobs that ended
+    /// directly before a crash. On a file, it also fills the filter of known requests. A database
+    /// of a server may hold more jobs than a takeover can wait for.
     pub async fn begin(&self) -> Result<(), Error> {
-        if let Some(known) = &self.requests {
-            let mut reader = self.database.read(Asker::Upkeep).await?;
-            let requests = reader.query("SELECT tenant, request_id FROM jobs");
-            requests
-                .for_each(|row| {
-                    known.insert(row.text("tenant")?, &row.array("request_id")?);
-                    Ok(())
-                })
-                .await?;
+        if !self.database.is_on_server() {
+            self.remember_requests().await?;
         }
         let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
         self.database.apply(Asker::Upkeep, Rows::All, Survival::Crash, |batch| _ = batch.push(sql)).await
     }
 
+    /// Fills the filter of known requests. Until its end, every request is looked up.
+    pub async fn remember_requests(&self) -> Result<(), Error> {
+        let mut after = Vec::new();
+        loop {
+            let mut reader = self.database.read(Asker::Upkeep).await?;
+            let query = reader.query("SELECT id, tenant, request_id FROM jobs WHERE id > $1 ORDER BY id LIMIT $2");
+            let rows = query.bind(&after[..]).bind(REQUESTS_READ).all().await?;
+            for row in &rows {
+                self.requests.insert(row.text("tenant")?, &row.array("request_id")?);
+            }
+            match rows.last() {
+                Some(last) => after = last.bytes("id")?.to_vec(),
+                None => break,
+            }
+        }
+        self.requests.set_complete(true);
+        Ok(())
+    }
+
+    /// Has every request looked up from now on, because tenants may come with jobs of other
+    /// servers.
+    pub fn look_up_requests(&self) {
+        self.requests.set_complete(false);
+    }
+
     /// The metadata of the job that the request with this ID created.
     pub async fn meta_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobMeta>, Error> {
-        if self.requests.as_ref().is_some_and(|known| !known.may_hold(tenant, request_id)) {
+        if !self.requests.may_hold(tenant, request_id) {
             return Ok(None);
         }
         let mut reader = self.database.read(Asker::Tenant(tenant)).await?;

@@ -5,7 +5,10 @@ use std::{
     hash::{BuildHasher as _, RandomState},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
 };
 
@@ -20,11 +23,12 @@ use std::{
 /// stored.
 const REQUEST_BITS: usize = 1 << 27;
 
-/// The filter. The filter contains every request of the store, and some other requests by
-/// collision. A request outside the filter is new.
+/// The filter. A complete filter contains every request of the store, and some other requests by
+/// collision. A request outside of it is new.
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     bits: Arc<[AtomicU64]>,
+    is_complete: Arc<AtomicBool>,
     /// A hasher with a random key in each process. Clients therefore cannot fill the filter with
     /// requests that collide with another tenant's.
     hasher: RandomState,
@@ -32,7 +36,8 @@ pub(super) struct Requests {
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { bits: (0..REQUEST_BITS / 64).map(|_| AtomicU64::new(0)).collect(), hasher: RandomState::new() }
+        let bits = (0..REQUEST_BITS / 64).map(|_| AtomicU64::new(0)).collect();
+        Self { bits, is_complete: Arc::default(), hasher: RandomState::new() }
     }
 }
 
@@ -42,7 +47,15 @@ impl Requests {
         self.bits[word].fetch_or(bit, Relaxed);
     }
 
+    pub(super) fn set_complete(&self, is_complete: bool) {
+        self.is_complete.store(is_complete, Release);
+    }
+
+    /// Whether the store may hold a job of the request.
     pub(super) fn may_hold(&self, tenant: &str, request_id: &[u8; 16]) -> bool {
+        if !self.is_complete.load(Acquire) {
+            return true;
+        }
         let (word, bit) = self.place(tenant, request_id);
         self.bits[word].load(Relaxed) & bit != 0
     }
@@ -62,6 +75,8 @@ mod tests {
         let requests = Requests::default();
         let id = |number: u128| number.to_be_bytes();
         (0..10_000).for_each(|number| requests.insert("a", &id(number)));
+        assert!(requests.may_hold("b", &id(0)), "requests that were not read yet may be there");
+        requests.set_complete(true);
         assert!((0..10_000).all(|number| requests.may_hold("a", &id(number))));
         let others = (0..10_000).filter(|&number| requests.may_hold("b", &id(number))).count();
         assert!(others < 20, "{others} of 10000 requests of another tenant");

@@ -111,8 +111,8 @@ impl Store {
     /// Commits all of `writes`, or none of them.
     pub async fn apply(&self, survival: Survival, writes: &[Write]) -> Result<(), Error> {
         for write in writes {
-            if let (Write::Submitted(NewJob { meta, .. }), Some(known)) = (write, &self.requests) {
-                known.insert(&meta.tenant, &meta.request_id);
+            if let Write::Submitted(NewJob { meta, .. }) = write {
+                self.requests.insert(&meta.tenant, &meta.request_id);
             }
         }
         let images = Images::of(writes);

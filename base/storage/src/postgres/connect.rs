@@ -201,7 +201,16 @@ const UNACKNOWLEDGED_LONGEST: Duration = Duration::from_secs(15);
 /// Time without traffic after which the system tests a connection.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 
-/// Settings of each connection, in milliseconds. The server ends a transaction whose client went
-/// away, so that its locks do not stay.
+/// Settings of each connection. Times are in milliseconds.
+///
+/// The server ends a transaction whose client went away, so that its locks do not stay.
+///
+/// Statements stay prepared for hours. A plan that the server made and kept while the tables were
+/// small reads a whole table, or all rows of a tenant, until the next ANALYZE. So each execution
+/// gets a plan of its own, which takes tens of microseconds. Plans in triggers are kept
+/// nevertheless, and use the indexes that every statement has. A high estimate of their cost must
+/// not lead to a compilation.
 const SETTINGS: &str = "-c lock_timeout=1500 -c idle_in_transaction_session_timeout=10000 -c tcp_keepalives_idle=5 \
-                        -c tcp_keepalives_interval=2 -c tcp_keepalives_count=2 -c client_min_messages=warning";
+                        -c tcp_keepalives_interval=2 -c tcp_keepalives_count=2 -c client_min_messages=warning \
+                        -c plan_cache_mode=force_custom_plan -c enable_seqscan=off -c enable_hashjoin=off \
+                        -c enable_mergejoin=off -c jit=off";

@@ -134,6 +134,55 @@ async fn a_guard_that_fails_fails_the_transaction() {
     assert_eq!(names, ["a", "stop"]);
 }
 
+/// PostgreSQL keeps no plan that it made while the table was small. With that plan, each lookup
+/// would read all rows of a group.
+#[tokio::test]
+async fn lookups_in_a_table_that_has_grown_read_few_rows() {
+    let Some(postgres) = shared() else { return };
+    let url = postgres.database();
+    let table = "CREATE TABLE rows (id BIGINT PRIMARY KEY, team TEXT NOT NULL, request BYTEA NOT NULL);
+                 CREATE UNIQUE INDEX rows_by_request ON rows (team, request);
+                 CREATE INDEX rows_by_team ON rows (team, id)";
+    let step = Migration { version: 1, name: "rows", sqlite: "", postgres: Some(table), compatible_from: 1 };
+    let schema = Schema { ledger: "_steps", migrations: Box::leak(Box::new([step])) };
+    let database = Database::connect(server(&url), &[schema], 1).await.expect("it opens");
+    let look_up = async |times: u32| {
+        for number in 0..times {
+            let mut reader = database.read(A).await.expect("a reader");
+            let request = request_of(number);
+            let query = reader.query("SELECT id FROM rows WHERE team = $1 AND request = $2");
+            query.bind("team").bind(&request[..]).optional().await.expect("an answer");
+        }
+    };
+    let name = url.rsplit('/').next().expect("a name");
+    let sql = |sql: &str| postgres.sql(name, sql);
+    sql("ALTER TABLE rows SET (autovacuum_enabled = off)");
+    look_up(20).await;
+    sql(
+        "INSERT INTO rows SELECT number, 'team', decode(md5(number::text), 'hex') FROM generate_series(1, 20000) number",
+    );
+    look_up(100).await;
+    // A connection reports its counts at its end.
+    database.close().await;
+    let read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'rows'";
+    let indexes = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'rows'";
+    timeout(STEP_TIMEOUT, async {
+        while sql("SELECT idx_scan >= 120 FROM pg_stat_user_tables WHERE relname = 'rows'") != "t" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await
+    .expect("the lookups are counted");
+    for count in [sql(read), sql(indexes)] {
+        assert!(count.parse::<u64>().expect("a number") < 1000, "{count} rows read by 120 lookups");
+    }
+}
+
+/// Some bytes that belong to a number.
+fn request_of(number: u32) -> [u8; 16] {
+    u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes()
+}
+
 /// Nothing delays these changes that holds the locks of all rows.
 #[tokio::test]
 async fn changes_of_rows_apart_wait_for_no_other_transaction() {
