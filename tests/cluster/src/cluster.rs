@@ -180,6 +180,15 @@ impl Cluster {
         ));
     }
 
+    /// Checks that each blob of the database has its bytes, and that each pin has its blob.
+    pub fn check_blobs(&self) {
+        let compared = self.command(&["reconcile"]);
+        assert!(compared.contains(" 0 of them without bytes"), "{compared}");
+        let dangling = "SELECT count(*) FROM pins WHERE NOT EXISTS \
+                        (SELECT FROM blobs WHERE blobs.tenant = pins.tenant AND blobs.digest = pins.digest)";
+        assert_eq!(self.sql(dangling), "0", "pins without blobs");
+    }
+
     /// Runs SQL on the database.
     pub fn sql(&self, sql: &str) -> String {
         self.postgres.sql(&self.database, sql)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cloakwork_tests_service::Signal;
 use tokio::time::sleep;
 
-use crate::{Cluster, Course, Member};
+use crate::{Cluster, Course, Member, trial::Caller};
 
 /// A harm that is done to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,15 +32,18 @@ enum Kind {
     CutOwnerFromServers,
     DatabaseAway,
     DatabaseFailover,
+    DatabaseFailoverWithLoss,
     CutCommits,
     SlowDatabase,
+    KillOwnerDuringUpload,
+    WorkersOnlyAtFormerOwner,
     WrongClocks,
     KillAll,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self {
             number: 1,
             name: "the owner is killed",
@@ -98,6 +101,14 @@ impl Fault {
             kind: Kind::DatabaseFailover,
         },
         Self {
+            number: 8,
+            name: "the database is lost, and a standby without the commits of the last second takes over",
+            counts: "until a job is accepted after the promotion",
+            seconds_max: 5.0,
+            may_fail_calls: true,
+            kind: Kind::DatabaseFailoverWithLoss,
+        },
+        Self {
             number: 9,
             name: "connections break between commits and their answers",
             counts: "until ten commits were cut",
@@ -112,6 +123,22 @@ impl Fault {
             seconds_max: 1.0,
             may_fail_calls: false,
             kind: Kind::SlowDatabase,
+        },
+        Self {
+            number: 12,
+            name: "the owner is killed during an upload",
+            counts: "until the upload is complete and its job has ended",
+            seconds_max: 10.0,
+            may_fail_calls: false,
+            kind: Kind::KillOwnerDuringUpload,
+        },
+        Self {
+            number: 14,
+            name: "for 6 s, workers reach only an owner that is cut off from the database",
+            counts: "until all calls go on after the cut",
+            seconds_max: 5.0,
+            may_fail_calls: false,
+            kind: Kind::WorkersOnlyAtFormerOwner,
         },
         Self {
             number: 15,
@@ -137,8 +164,9 @@ impl Fault {
     }
 
     /// Does the harm and repairs what an operator or a supervisor would repair. Returns the seconds
-    /// that count. `accepts` waits until a job of a caller was accepted.
-    pub(crate) async fn strike(self, cluster: &mut Cluster, accepts: impl AsyncFn()) -> f64 {
+    /// that count.
+    pub(crate) async fn strike(self, cluster: &mut Cluster, caller: &Caller) -> f64 {
+        let accepts = || caller.has_a_job_accepted();
         match self.kind {
             Kind::KillOwner => kill_owner(cluster).await,
             Kind::RollingRestart => rolling_restart(cluster).await,
@@ -167,6 +195,21 @@ impl Fault {
                 std::mem::swap(&mut cluster.postgres, &mut cluster.standby);
                 seconds_of(accepts()).await
             }
+            Kind::DatabaseFailoverWithLoss => {
+                cluster.postgres.wait_for_standby(false);
+                cluster.standby.follow_no_more();
+                sleep(Duration::from_secs(1)).await;
+                cluster.postgres.stop();
+                cluster.standby.promote();
+                let port = cluster.standby.port();
+                cluster.members.iter().for_each(|member| member.to_database.lead_to(&[port]));
+                std::mem::swap(&mut cluster.postgres, &mut cluster.standby);
+                let seconds = seconds_of(accepts()).await;
+                let notice = "the database lost changes that it had committed";
+                let noticed = cluster.members.iter().any(|member| member.server.log().contains(notice));
+                assert!(noticed, "no server has noticed the loss");
+                seconds
+            }
             Kind::CutCommits => {
                 let owner = cluster.owner().await;
                 let wire = &cluster.members[owner].to_database;
@@ -186,6 +229,8 @@ impl Fault {
                 set(passes());
                 seconds_of(accepts()).await
             }
+            Kind::KillOwnerDuringUpload => kill_owner_during_upload(cluster, caller).await,
+            Kind::WorkersOnlyAtFormerOwner => workers_only_at_former_owner(cluster, caller).await,
             Kind::WrongClocks => wrong_clocks(cluster).await,
             Kind::KillAll => {
                 cluster.members.iter_mut().for_each(|member| member.server.kill());
@@ -269,6 +314,38 @@ async fn cut_owner_from_database(cluster: &mut Cluster) -> f64 {
     cluster.owner_among(&others).await;
     let seconds = begun.elapsed().as_secs_f64();
     cluster.members[owner].to_database.set(passes());
+    ended(&mut cluster.members[owner].server).await;
+    cluster.start_again(owner).await;
+    cluster.balance_over(&cluster.others(usize::MAX));
+    seconds
+}
+
+/// An upload of 16 MB takes 2.5 s here.
+async fn kill_owner_during_upload(cluster: &mut Cluster, caller: &Caller) -> f64 {
+    let owner = cluster.owner().await;
+    cluster.balancer.set(Course::Passes(Duration::from_millis(10)));
+    let uploaded = caller.begin_upload();
+    sleep(Duration::from_secs(1)).await;
+    assert!(!uploaded.is_finished(), "the upload was too fast");
+    cluster.members[owner].server.kill();
+    cluster.balancer.set(passes());
+    let seconds = seconds_of(async { uploaded.await.expect("no panic") }).await;
+    cluster.start_again(owner).await;
+    seconds
+}
+
+/// The other servers are cut off from workers and from each other, and take calls.
+async fn workers_only_at_former_owner(cluster: &mut Cluster, caller: &Caller) -> f64 {
+    let owner = cluster.owner().await;
+    let others = cluster.others(owner);
+    let set = |course| others.iter().for_each(|member| cluster.members[*member].inward.set(course));
+    set(Course::Stalls);
+    cluster.members[owner].to_database.set(Course::Stalls);
+    cluster.balance_over(&others);
+    sleep(Duration::from_secs(6)).await;
+    set(passes());
+    cluster.members[owner].to_database.set(passes());
+    let seconds = seconds_of(caller.has_a_job_accepted()).await;
     ended(&mut cluster.members[owner].server).await;
     cluster.start_again(owner).await;
     cluster.balance_over(&cluster.others(usize::MAX));

@@ -8,9 +8,12 @@ use std::{
     time::Duration,
 };
 
-use cloakwork_tests_service::Tenant;
+use cloakwork_tests_service::{Tenant, VALUES};
 use serde::{Deserialize, Serialize};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use crate::{Cluster, Fault, Load, Size, cluster::UNSERVED_SET};
 
@@ -57,27 +60,51 @@ pub async fn run(fault: Fault, size: Size) -> Option<(Trial, Vec<String>)> {
     timeout(TRIAL_TIME_MAX, on_a_new_cluster(fault, size)).await.expect("the trial ends")
 }
 
+/// A caller whose jobs a fault waits for, beside those of the load.
+pub(crate) struct Caller {
+    tenant: Arc<Tenant>,
+    /// Number of jobs that the caller began.
+    jobs: AtomicU64,
+}
+
+impl Caller {
+    /// Submits jobs until one is accepted.
+    pub(crate) async fn has_a_job_accepted(&self) {
+        loop {
+            self.jobs.fetch_add(1, Relaxed);
+            if self.tenant.client.submit(&self.tenant.squares(&[5])).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Begins a job whose input is an upload of 16 MB. The task checks the result.
+    pub(crate) fn begin_upload(&self) -> JoinHandle<()> {
+        self.jobs.fetch_add(1, Relaxed);
+        let tenant = self.tenant.clone();
+        tokio::spawn(async move {
+            let values: Vec<u64> = (0..8000).map(|number| number % VALUES).collect();
+            tenant.check_squares(&values).await;
+        })
+    }
+}
+
 async fn on_a_new_cluster(fault: Fault, size: Size) -> Option<(Trial, Vec<String>)> {
     let mut cluster = Cluster::start(size).await?;
     let tenant = Arc::new(Tenant::new(cluster.client().await).await);
     tenant.check_squares(&[3]).await;
     let load = Load::start(tenant.clone(), JOBS_PER_SECOND);
     sleep(Duration::from_secs(1)).await;
-    // The first job, and those that the fault waits for.
-    let others = AtomicU64::new(1);
-    let accepts = async || loop {
-        others.fetch_add(1, Relaxed);
-        if tenant.client.submit(&tenant.squares(&[5])).await.is_ok() {
-            return;
-        }
-    };
+    // The first job counts too.
+    let caller = Caller { tenant, jobs: AtomicU64::new(1) };
     if size.live_jobs > 0 {
         cluster.add_live_jobs(size.live_jobs);
     }
-    let seconds = fault.strike(&mut cluster, accepts).await;
+    let seconds = fault.strike(&mut cluster, &caller).await;
     sleep(Duration::from_secs(1)).await;
     let outcome = load.end().await;
     assert!(cluster.workers_run(), "a worker has ended");
+    cluster.check_blobs();
     let count = |rows: &str| -> u64 {
         let sql = format!("SELECT count(*) FROM jobs WHERE parameter_set <> {UNSERVED_SET} AND {rows}");
         cluster.sql(&sql).parse().expect("a number")
@@ -88,7 +115,7 @@ async fn on_a_new_cluster(fault: Fault, size: Size) -> Option<(Trial, Vec<String
         jobs: outcome.jobs,
         errors: outcome.errors.len() as u64,
         lost: outcome.wrong,
-        twice: count("true").saturating_sub(outcome.jobs + others.into_inner()),
+        twice: count("true").saturating_sub(outcome.jobs + caller.jobs.into_inner()),
         lost_attempts: count("attempts > 0"),
         longest: outcome.longest.as_secs_f64(),
         live_jobs: size.live_jobs,

@@ -10,7 +10,7 @@ use cloakwork_client::RetryPolicy;
 use cloakwork_tests_cluster::{Fault, Size, ledger, run};
 
 /// Faults whose trials are short. The other ones wait for a database that is away for long.
-const QUICK: [u8; 8] = [1, 2, 3, 4, 7, 9, 10, 17];
+const QUICK: [u8; 11] = [1, 2, 3, 4, 7, 8, 9, 10, 12, 14, 17];
 
 /// The default retries of the client library end after 6 to 11 s. A busy machine may take longer to
 /// start all servers again. The ledger has trials with the default.

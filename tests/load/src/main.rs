@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod attestation;
+mod batches;
 mod core;
 mod integers;
 mod load;
@@ -15,6 +16,8 @@ mod scheduler;
 mod single;
 mod upload;
 mod verify;
+mod wake;
+mod watchers;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -59,6 +62,7 @@ enum Part {
     Upload,
     Scheduler,
     Verify,
+    Watchers,
 }
 
 /// Duration and number of the measurements.
@@ -108,14 +112,19 @@ fn main() {
         jobs(&runtime, effort, wanted, &mut report);
     }
     if wanted(Part::Replicas) {
+        wake::measure(effort.rounds, &mut report);
         replicas::singles(&runtime, effort, &mut report);
         replicas::jobs(&runtime, effort, &mut report);
+        batches::measure(&runtime, effort, &mut report);
     }
     if wanted(Part::Upload) {
         upload::measure(&runtime, effort.rounds, &mut report);
     }
     if wanted(Part::Verify) {
         verify::measure(&runtime, effort, &mut report);
+    }
+    if wanted(Part::Watchers) {
+        watchers::measure(&runtime, effort, &mut report);
     }
     report.write(&options.out).unwrap_or_else(|error| panic!("{}: {error}", options.out.display()));
     println!("\n{}", options.out.display());

@@ -75,7 +75,10 @@ impl Postgres {
         let mut backup = as_server_user(&self.programs.join("pg_basebackup"));
         backup.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.port.to_string()]);
         backup.args(["--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync"]);
-        let standby = Self::make(self.programs.clone(), backup, self.settings.clone());
+        let mut settings = self.settings.clone();
+        // By default, a standby that has lost the server tries again after 5 s.
+        settings.push("wal_retrieve_retry_interval=500ms".to_owned());
+        let standby = Self::make(self.programs.clone(), backup, settings);
         self.wait_for_standby(true);
         standby
     }
@@ -91,6 +94,17 @@ impl Postgres {
         let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
         while wait && self.sql("postgres", synchronous) != "1" {
             assert!(begun.elapsed() < START_TIMEOUT, "no standby follows");
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Lets a standby fall behind: from now on it gets no more changes.
+    pub fn follow_no_more(&self) {
+        self.sql("postgres", "ALTER SYSTEM SET primary_conninfo = ''");
+        self.sql("postgres", "SELECT pg_reload_conf()");
+        let begun = Instant::now();
+        while self.sql("postgres", "SELECT count(*) FROM pg_stat_wal_receiver") != "0" {
+            assert!(begun.elapsed() < START_TIMEOUT, "the standby still follows");
             sleep(Duration::from_millis(50));
         }
     }
