@@ -68,9 +68,4 @@ impl Query<'_> {
         let rows = self.session.all(self.sql, self.values).await?;
         Ok(rows.into_iter().map(Row::new).collect())
     }
-
-    /// Calls `each` with one row after another, for results that memory should not hold at once.
-    pub async fn for_each(self, mut each: impl FnMut(&Row) -> Result<(), Error>) -> Result<(), Error> {
-        self.session.for_each(self.sql, self.values, |row| each(&Row::new(row))).await
-    }
 }

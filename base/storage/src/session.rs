@@ -70,18 +70,6 @@ impl Session {
         })
     }
 
-    pub(crate) async fn for_each(
-        &mut self,
-        sql: &'static str,
-        values: Vec<Value>,
-        mut each: impl FnMut(FoundRow) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        match self {
-            Self::Sqlite(session) => session.for_each(sql, values, |row| each(FoundRow::Sqlite(row))).await,
-            Self::Postgres(session) => session.for_each(sql, values, |row| each(FoundRow::Postgres(row))).await,
-        }
-    }
-
     pub(crate) async fn script(&mut self, trusted: String) -> Result<(), Error> {
         match self {
             Self::Sqlite(session) => session.script(trusted).await,

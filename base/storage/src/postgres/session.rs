@@ -137,17 +137,6 @@ impl Session {
         self.rows(&statement, &values).await
     }
 
-    /// Calls `each` with the rows that a query finds.
-    pub(crate) async fn for_each(
-        &mut self,
-        sql: &'static str,
-        values: Vec<Value>,
-        each: impl FnMut(Row) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let statement = self.one(sql).await?;
-        self.each_row(&statement, &values, each).await
-    }
-
     /// Runs statements without values.
     pub(crate) async fn script(&mut self, trusted: &str) -> Result<(), Error> {
         self.text(trusted).await
@@ -257,33 +246,19 @@ impl Session {
     }
 
     async fn rows(&mut self, statement: &Statement, values: &[Value]) -> Result<Vec<Row>, Error> {
-        let mut found = Vec::new();
-        self.each_row(statement, values, |row| {
-            found.push(row);
-            Ok(())
-        })
-        .await?;
-        Ok(found)
-    }
-
-    /// Calls `each` with one row after another. The limit holds for each row, because many rows may
-    /// take long although the server answers.
-    async fn each_row(
-        &mut self,
-        statement: &Statement,
-        values: &[Value],
-        mut each: impl FnMut(Row) -> Result<(), Error>,
-    ) -> Result<(), Error> {
         self.busy = true;
         let rows = answer(self.limit_for(values), self.client.query_raw(statement, bound(values))).await;
         let mut rows = match rows {
             Ok(rows) => Box::pin(rows),
             Err(failure) => return self.ended(Err(failure)),
         };
+        let mut found = Vec::new();
+        // The limit holds for each row, because many rows may take long although the server
+        // answers.
         loop {
             match answer(self.limit, rows.try_next()).await {
-                Ok(Some(row)) => each(Row(row))?,
-                ended => return self.ended(ended.map(drop)),
+                Ok(Some(row)) => found.push(Row(row)),
+                ended => return self.ended(ended.map(|_| found)),
             }
         }
     }

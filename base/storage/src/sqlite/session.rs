@@ -1,6 +1,5 @@
 //! One connection of the driver. The driver runs SQLite on a thread for each connection.
 
-use futures_util::TryStreamExt as _;
 use sqlx::{
     Arguments as _, AssertSqlSafe, Connection as _, Decode, Row as _, Sqlite, SqliteConnection, Type,
     sqlite::{SqliteArguments, SqliteRow},
@@ -67,24 +66,6 @@ impl Session {
         self.busy = true;
         let rows = sqlx::query_with(sql, values).fetch_all(&mut self.connection).await;
         self.ended(rows).map(|rows| rows.into_iter().map(Row).collect())
-    }
-
-    /// Calls `each` with the rows that a query finds.
-    pub(crate) async fn for_each(
-        &mut self,
-        sql: &'static str,
-        values: Vec<Value>,
-        mut each: impl FnMut(Row) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let values = arguments(values)?;
-        self.busy = true;
-        let mut rows = sqlx::query_with(sql, values).fetch(&mut self.connection);
-        while let Some(row) = rows.try_next().await.map_err(error::of)? {
-            each(Row(row))?;
-        }
-        drop(rows);
-        self.busy = false;
-        Ok(())
     }
 
     /// Notes that a statement has ended. A connection whose thread is gone stays busy for ever.
