@@ -37,13 +37,12 @@ enum Kind {
     SlowDatabase,
     KillOwnerDuringUpload,
     WorkersOnlyAtFormerOwner,
-    WrongClocks,
     KillAll,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 13] = [
         Self {
             number: 1,
             name: "the owner is killed",
@@ -141,14 +140,6 @@ impl Fault {
             kind: Kind::WorkersOnlyAtFormerOwner,
         },
         Self {
-            number: 15,
-            name: "servers whose clocks are an hour ahead and behind take over in turn",
-            counts: "longest time until the next owner",
-            seconds_max: 6.5,
-            may_fail_calls: false,
-            kind: Kind::WrongClocks,
-        },
-        Self {
             number: 17,
             name: "all servers are killed at once, and started again",
             counts: "from their start until a job is accepted",
@@ -231,7 +222,6 @@ impl Fault {
             }
             Kind::KillOwnerDuringUpload => kill_owner_during_upload(cluster, caller).await,
             Kind::WorkersOnlyAtFormerOwner => workers_only_at_former_owner(cluster, caller).await,
-            Kind::WrongClocks => wrong_clocks(cluster).await,
             Kind::KillAll => {
                 cluster.members.iter_mut().for_each(|member| member.server.kill());
                 cluster.members.iter_mut().for_each(|member| member.server.launch());
@@ -350,37 +340,6 @@ async fn workers_only_at_former_owner(cluster: &mut Cluster, caller: &Caller) ->
     cluster.start_again(owner).await;
     cluster.balance_over(&cluster.others(usize::MAX));
     seconds
-}
-
-/// The library of the package `faketime`, which changes the time of day of a process.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
-
-async fn wrong_clocks(cluster: &mut Cluster) -> f64 {
-    assert!(std::path::Path::new(FAKETIME).exists(), "this fault needs the package faketime");
-    let mut owner = cluster.owner().await;
-    let others = cluster.others(owner);
-    for (&member, time) in others.iter().zip(["+1h", "-1h"]) {
-        let Member { server, .. } = &mut cluster.members[member];
-        server.stop();
-        let variables = [("LD_PRELOAD", FAKETIME), ("FAKETIME", time), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
-        variables.iter().for_each(|(name, value)| server.set_variable(name, value));
-        cluster.start_again(member).await;
-    }
-    let mut alive = others;
-    let mut longest: f64 = 0.0;
-    while !alive.is_empty() {
-        cluster.members[owner].server.kill();
-        let begun = Instant::now();
-        owner = cluster.owner_among(&alive).await;
-        longest = longest.max(begun.elapsed().as_secs_f64());
-        alive.retain(|member| *member != owner);
-        // Jobs are accepted, and those of the earlier owner go on.
-        sleep(Duration::from_secs(2)).await;
-    }
-    for member in cluster.others(owner) {
-        cluster.start_again(member).await;
-    }
-    longest
 }
 
 /// Waits until a server has ended because another one owns its database.

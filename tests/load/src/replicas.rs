@@ -134,7 +134,7 @@ pub(crate) fn jobs(runtime: &Runtime, effort: Effort, report: &mut Report) {
     let (program, list) = (tenant.lookup(|x| x * x % VALUES), tenant.keys.encrypt(&[3], VALUES as u32 - 1));
     // Each job has a request id of its own.
     let list = list.expect("a value of a block");
-    let key = tenant.key.clone();
+    let key = tenant.key;
     let request = move || JobRequest::new(program.clone(), &key).encrypted(list.clone());
     let (mut rates, mut costs) = (Vec::new(), Vec::new());
     for _ in 0..effort.rounds {

@@ -167,11 +167,6 @@ impl Server {
         self.setup = self.setup.clone().with(name, value);
     }
 
-    /// Sets a variable of the environment for the next start.
-    pub fn set_variable(&mut self, name: &str, value: &str) {
-        self.setup = self.setup.clone().with_variable(name, value);
-    }
-
     /// Starts the server without waiting.
     pub fn launch(&mut self) {
         self.process = None;
