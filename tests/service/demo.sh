@@ -14,17 +14,21 @@ if [ -z "${DEMO_SERVER:-}" ] || [ -z "${DEMO_CLIENT:-}" ]; then
     DEMO_CLIENT=$target/release/cloakwork
 fi
 
-directory=$(mktemp -d)
+directory=
 server=
 cleanup() {
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null && wait "$server" || true
     fi
-    rm -rf "$directory"
+    if [ -n "$directory" ]; then
+        rm -rf "$directory"
+    fi
 }
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+# A signal that comes before the traps would leave the directory behind.
+directory=$(mktemp -d)
 
 # Variables that this shell has set for other servers must not reach this server.
 for name in ${!CLOAKWORK_@}; do

@@ -52,9 +52,9 @@ pub struct Cli {
     /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// URL of the server's S3 store, for example https://s3.example.org. The worker then reads keys
-    /// and large inputs from the store itself, so these bytes do not pass through the server. The
-    /// server hands out the URLs, and the worker follows no URL to another host
+    /// URL of the server's S3 store: https://HOST:PORT, or http to this machine. The worker then
+    /// reads keys and large inputs from the store itself, so these bytes do not pass through the
+    /// server. The server hands out the URLs, and the worker follows no URL to another host
     #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_BLOB_STORE")]
     blob_store: Option<String>,
     /// Number of compute threads; by default one for each processor (hardware thread) that the
