@@ -179,22 +179,14 @@ impl Fault {
                 seconds_of(accepts()).await
             }
             Kind::DatabaseFailover => {
-                cluster.postgres.stop();
-                cluster.standby.promote();
-                let port = cluster.standby.port();
-                cluster.members.iter().for_each(|member| member.to_database.lead_to(&[port]));
-                std::mem::swap(&mut cluster.postgres, &mut cluster.standby);
+                fail_over(cluster);
                 seconds_of(accepts()).await
             }
             Kind::DatabaseFailoverWithLoss => {
                 cluster.postgres.wait_for_standby(false);
                 cluster.standby.follow_no_more();
                 sleep(Duration::from_secs(1)).await;
-                cluster.postgres.stop();
-                cluster.standby.promote();
-                let port = cluster.standby.port();
-                cluster.members.iter().for_each(|member| member.to_database.lead_to(&[port]));
-                std::mem::swap(&mut cluster.postgres, &mut cluster.standby);
+                fail_over(cluster);
                 let seconds = seconds_of(accepts()).await;
                 let notice = "the database lost changes that it had committed";
                 let noticed = cluster.members.iter().any(|member| member.server.log().contains(notice));
@@ -239,6 +231,15 @@ async fn seconds_of(work: impl Future<Output = ()>) -> f64 {
     let begun = Instant::now();
     work.await;
     begun.elapsed().as_secs_f64()
+}
+
+/// Ends the database server, and has its standby take over.
+fn fail_over(cluster: &mut Cluster) {
+    cluster.postgres.stop();
+    cluster.standby.promote();
+    let port = cluster.standby.port();
+    cluster.members.iter().for_each(|member| member.to_database.lead_to(&[port]));
+    std::mem::swap(&mut cluster.postgres, &mut cluster.standby);
 }
 
 async fn kill_owner(cluster: &mut Cluster) -> f64 {
@@ -310,13 +311,17 @@ async fn cut_owner_from_database(cluster: &mut Cluster) -> f64 {
     seconds
 }
 
-/// An upload of 16 MB takes 2.5 s here.
+/// Kills the owner once it has the first megabytes of a key.
 async fn kill_owner_during_upload(cluster: &mut Cluster, caller: &Caller) -> f64 {
     let owner = cluster.owner().await;
     cluster.balancer.set(Course::Passes(Duration::from_millis(10)));
     let uploaded = caller.begin_upload();
-    sleep(Duration::from_secs(1)).await;
-    assert!(!uploaded.is_finished(), "the upload was too fast");
+    let server = &cluster.members[owner].server;
+    while server.metric("cloakwork_upload_bytes_total").await < 4e6 {
+        assert!(!uploaded.is_finished(), "the upload was too fast");
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(server.metric("cloakwork_uploads_active").await, 1.0, "the upload has not ended");
     cluster.members[owner].server.kill();
     cluster.balancer.set(passes());
     let seconds = seconds_of(async { uploaded.await.expect("no panic") }).await;

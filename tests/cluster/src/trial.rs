@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use cloakwork_tests_service::{Tenant, VALUES};
+use cloakwork_tests_service::Tenant;
 use serde::{Deserialize, Serialize};
 use tokio::{
     task::JoinHandle,
@@ -78,13 +78,14 @@ impl Caller {
         }
     }
 
-    /// Begins a job whose input is an upload of 16 MB. The task checks the result.
+    /// Makes a key of tens of megabytes, uploads it, and runs a job under it. The task checks the
+    /// result.
     pub(crate) fn begin_upload(&self) -> JoinHandle<()> {
         self.jobs.fetch_add(1, Relaxed);
-        let tenant = self.tenant.clone();
+        let client = self.tenant.client.clone();
         tokio::spawn(async move {
-            let values: Vec<u64> = (0..8000).map(|number| number % VALUES).collect();
-            tenant.check_squares(&values).await;
+            let tenant = Tenant::of_set(client, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").await;
+            tenant.check_squares(&[3]).await;
         })
     }
 }
