@@ -116,7 +116,8 @@ bench-service:
 
 # Runs TRIALS trials (default 1) of the fault FAULT, or of all faults, on three servers with one
 # database, and appends them to tests/cluster/ledger.jsonl. 50 trials of one fault take up to half an
-# hour. chaos-table writes the table of docs/reliability.md.
+# hour. Fault 15 needs the package faketime, and fault 16 the path of an earlier tested-server in
+# CLOAKWORK_EARLIER. chaos-table writes the table of docs/reliability.md.
 TRIALS ?= 1
 chaos:
 	cargo build --release -p cloakwork-tests-service -p cloakwork-tests-cluster --bins

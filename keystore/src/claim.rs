@@ -63,6 +63,19 @@ pub async fn check(options: &StoreOptions, database: &Database) -> Result<(), Cl
     is_of(known.as_ref(), found.as_deref()).map(drop)
 }
 
+/// Checks that a store has the marker of this database.
+pub(crate) async fn confirm(store: &Store, database: &Database) -> Result<(), ClaimError> {
+    let found = store.marker().await?;
+    let known = marker::find(&mut *database.read(Asker::Upkeep).await?).await?;
+    if is_of(known.as_ref(), found.as_deref())? { Ok(()) } else { Err(ClaimError::Unmarked) }
+}
+
+/// Whether the database has claimed a store before.
+pub async fn has_claimed(database: &Database) -> Result<bool, Error> {
+    let known = marker::find(&mut *database.read(Asker::Upkeep).await?).await?;
+    Ok(known.is_some_and(|marker| marker.is_placed))
+}
+
 /// Claims a store whatever its marker says, under a new number. The database that had the store
 /// before is refused from then on.
 pub async fn adopt(options: &StoreOptions, database: &Database, fresh: [u8; 16]) -> Result<(), ClaimError> {

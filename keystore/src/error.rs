@@ -153,6 +153,12 @@ pub enum Error {
         /// Message of the system.
         message: String,
     },
+    /// The store of blobs gives no usable answer.
+    #[error("the store of blobs does not answer: {message}")]
+    StoreAway {
+        /// Message of the system.
+        message: String,
+    },
     /// The storage has no space left.
     #[error("the server's storage is full; try again later")]
     StorageFull,
@@ -255,7 +261,10 @@ impl From<cloakwork_storage::Error> for Error {
 
 impl From<object_store::Error> for Error {
     fn from(error: object_store::Error) -> Self {
-        Self::failed(error)
+        match error {
+            object_store::Error::Generic { .. } => Self::StoreAway { message: error.to_string() },
+            error => Self::failed(error),
+        }
     }
 }
 

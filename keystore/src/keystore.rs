@@ -195,7 +195,7 @@ impl Keystore {
     }
 
     /// Commits a staged, verified and fsynced file as a blob of the tenant: first the bytes, then
-    /// the row. A crash between the two leaves an orphan object, which the next start removes, and
+    /// the row. A crash between the two leaves an orphan object, which is removed later, and
     /// the staged file for a retry. An abort of the upload ends the commit too, until the row is
     /// written.
     ///

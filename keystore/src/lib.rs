@@ -33,7 +33,7 @@ mod upload;
 mod verify;
 
 pub use catalogue::{SCHEMA, absorb};
-pub use claim::{ClaimError, adopt, check, claim};
+pub use claim::{ClaimError, adopt, check, claim, has_claimed};
 pub use error::Error;
 pub use ids::{Digest, Holder, RequestId, TenantId, UploadId};
 pub use keys::{KeyInfo, KeyPage, KeyPart, KeyState};

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use cloakwork_storage::{Asker, Database, Rows};
+use futures_util::TryStreamExt as _;
 
 use crate::{
     Digest, Error, StoreOptions, TenantId,
@@ -21,7 +22,8 @@ pub struct Compared {
     pub lost: Vec<Lost>,
     /// Number of objects in the store.
     pub objects: u64,
-    /// Number of objects that the database does not know. The next start of a server removes them.
+    /// Number of objects that the database does not know. Servers remove them after their next
+    /// start.
     pub unknown: u64,
 }
 
@@ -39,7 +41,7 @@ pub struct Lost {
 /// Compares a database with a store. Changes nothing, and a server may run meanwhile.
 pub async fn compare(options: &StoreOptions, database: &Database) -> Result<Compared, Error> {
     let store = Store::open(options).await?;
-    let mut names: HashSet<String> = store.names(i64::MAX).await?.into_iter().collect();
+    let mut names: HashSet<String> = store.names(i64::MAX).await?.try_collect().await?;
     let mut compared = Compared { objects: names.len() as u64, ..Compared::default() };
     let mut after = (String::new(), Vec::new());
     loop {

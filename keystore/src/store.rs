@@ -4,6 +4,7 @@ mod credentials;
 mod local;
 mod object;
 mod remote;
+mod signing;
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +14,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::{Stream, future::BoxFuture};
+use cloakwork_clock::Clock;
+use futures_util::{
+    Stream, StreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use object_store::aws::AmazonS3;
 
 use crate::{Error, abort::Abort};
@@ -22,6 +28,7 @@ use credentials::CredentialsFile;
 pub(crate) use local::{LocalStore, remove_if_there};
 pub(crate) use object::Object;
 use remote::RemoteStore;
+use signing::Connector;
 
 /// Bytes of a blob, in pieces.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
@@ -59,6 +66,8 @@ pub struct S3Options {
     pub credentials_file: Option<PathBuf>,
     /// Whether plain HTTP is allowed, for a service on the same machine.
     pub allow_http: bool,
+    /// Its time is the time of the requests.
+    pub clock: Clock,
 }
 
 /// Requests that an abort left in flight to the store. The future ends when none is in flight, and
@@ -79,6 +88,10 @@ impl Store {
             StoreOptions::Local(root) => Ok(Self::Local(Arc::new(LocalStore::open(root.clone()).await?))),
             StoreOptions::S3(options) => Ok(Self::Remote(RemoteStore::open(options)?)),
         }
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Local(_))
     }
 
     /// Commits a staged and fsynced file under a name, whole or not at all. An existing object of
@@ -108,7 +121,7 @@ impl Store {
     pub(crate) async fn url(&self, name: &str, valid: Duration) -> Result<Option<String>, Error> {
         match self {
             Self::Local(_) => Ok(None),
-            Self::Remote(remote) => Ok(Some(remote.url(name, valid).await?)),
+            Self::Remote(remote) => remote.url(name, valid).await,
         }
     }
 
@@ -151,15 +164,15 @@ impl Store {
     }
 
     /// Names of all objects that are old enough to be orphans if the catalogue does not know them:
-    /// those that were written by `orphaned_micros`.
-    pub(crate) async fn names(&self, orphaned_micros: i64) -> Result<Vec<String>, Error> {
+    /// those that were written by `orphaned_micros`. The age of a file does not matter.
+    pub(crate) async fn names(&self, orphaned_micros: i64) -> Result<BoxStream<'static, Result<String, Error>>, Error> {
         match self {
-            // No other process writes into the directory, so age does not matter.
             Self::Local(local) => {
                 let local = local.clone();
-                tokio::task::spawn_blocking(move || local.names()).await?
+                let names = tokio::task::spawn_blocking(move || local.names()).await??;
+                Ok(stream::iter(names).map(Ok).boxed())
             }
-            Self::Remote(remote) => remote.names(orphaned_micros).await,
+            Self::Remote(remote) => Ok(remote.names(orphaned_micros)),
         }
     }
 }
@@ -179,5 +192,8 @@ fn connect(options: &S3Options) -> Result<Arc<AmazonS3>, Error> {
         let file = CredentialsFile::open(path).map_err(|problem| Error::failed(format!("credentials: {problem}")))?;
         builder = builder.with_credentials(Arc::new(file));
     }
-    Ok(Arc::new(builder.build()?))
+    let connector = Connector::new(options.clock.clone());
+    let store = builder.with_http_connector(connector.clone()).build()?;
+    connector.take_credentials(&store);
+    Ok(Arc::new(store))
 }

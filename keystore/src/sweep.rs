@@ -2,10 +2,12 @@
 
 use cloakwork_clock::unix_micros_before;
 use cloakwork_storage::Asker;
+use futures_util::StreamExt as _;
 
 use crate::{
-    Error, Keystore,
+    ClaimError, Error, Keystore,
     catalogue::{blobs, pins, requests, shards, uploads},
+    claim,
     detached::to_the_end,
     store::{Object, remove_if_there},
 };
@@ -86,8 +88,9 @@ impl Keystore {
 /// Maximum number of rows that one transaction of the sweep removes.
 const SWEEP_ROWS_MAX: u32 = 256;
 
-/// Removes leftovers of a dead process: staged files without an open upload, and bytes without a
-/// row.
+/// Removes leftovers of a dead process: staged files without an open upload, and files of blobs
+/// without a row. A bucket may be away, and lists many objects slowly, so its leftovers stay until
+/// [`Keystore::remove_orphans`].
 pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
     let mut sql = keystore.reader(Asker::Upkeep).await?;
     for (tenant, id) in keystore.staging().sweep()? {
@@ -96,19 +99,55 @@ pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
             remove_if_there(&keystore.staging().path(&tenant, &id))?;
         }
     }
-    let orphaned_micros = unix_micros_before(keystore.now_micros(), keystore.limits().orphan_age);
-    for name in keystore.store().names(orphaned_micros).await? {
-        let known = match Object::parse(&name) {
-            // The owner of another shard may be writing the row of this object.
-            Some(object) if !shards::has(&mut sql, keystore.shard(), &object.tenant).await? => true,
-            Some(object) => blobs::lists(&mut sql, &object).await?,
-            // An object of no tenant is left to one server.
-            None => keystore.shard() != 0,
-        };
-        if !known {
-            tracing::warn!(name, "removing an object that the catalogue does not know");
-            keystore.store().remove(&name).await?;
-        }
+    drop(sql);
+    if keystore.store().is_local() {
+        keystore.remove_unknown_objects().await?;
     }
     Ok(())
 }
+
+impl Keystore {
+    /// Removes old objects of the bucket that the catalogue does not know. Refuses the bucket of
+    /// another database. A directory has no such objects after [`Keystore::open`].
+    pub async fn remove_orphans(&self) -> Result<(), ClaimError> {
+        if !self.store().is_local() {
+            claim::confirm(self.store(), self.database()).await?;
+            self.remove_unknown_objects().await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_unknown_objects(&self) -> Result<(), Error> {
+        let orphaned_micros = unix_micros_before(self.now_micros(), self.limits().orphan_age);
+        let mut pages = self.store().names(orphaned_micros).await?.chunks(OBJECTS_PER_PAGE);
+        while let Some(page) = pages.next().await {
+            let page = page.into_iter().collect::<Result<Vec<_>, _>>()?;
+            for name in self.unknown(page).await? {
+                tracing::warn!(name, "removing an object that the catalogue does not know");
+                self.store().remove(&name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The objects that the catalogue does not know, and that this server may remove.
+    async fn unknown(&self, mut names: Vec<String>) -> Result<Vec<String>, Error> {
+        let mut sql = self.reader(Asker::Upkeep).await?;
+        for index in (0..names.len()).rev() {
+            let stays = match Object::parse(&names[index]) {
+                // The owner of another shard may be writing the row of this object.
+                Some(object) if !shards::has(&mut sql, self.shard(), &object.tenant).await? => true,
+                Some(object) => blobs::lists(&mut sql, &object).await?,
+                // An object of no tenant is left to one server.
+                None => self.shard() != 0,
+            };
+            if stays {
+                names.swap_remove(index);
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// Number of objects whose rows are looked up with one connection.
+const OBJECTS_PER_PAGE: usize = 256;

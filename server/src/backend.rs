@@ -42,7 +42,7 @@ use crate::{
     },
     shards::{self, PoolLoad, Seen},
     store::Store,
-    sweep::Sweeper,
+    sweep::{Sweeper, remove_orphans},
     tasks::{Ended, Tasks},
 };
 
@@ -63,6 +63,7 @@ pub(crate) const STAGING: &str = "staging";
 
 pub(crate) const DISPATCHER: &str = "the dispatcher";
 pub(crate) const SWEEPER: &str = "the sweeper";
+const ORPHANS: &str = "the removal of unknown objects";
 const LOADS: &str = "the loads of the shard";
 const REQUESTS: &str = "the memory of requests";
 const MOVES: &str = "the moves of tenants";
@@ -127,6 +128,7 @@ impl Backend {
         let (mut dispatching, mut sweeping) = <(Tasks, Tasks)>::default();
         dispatching.spawn(DISPATCHER, running);
         sweeping.spawn(SWEEPER, sweeper.run(dispatcher.clone()));
+        sweeping.spawn(ORPHANS, remove_orphans(keystore.always_as(Asker::Upkeep)));
         if database.is_on_server() {
             sweeping.spawn(LOADS, publish_loads(database.clone(), published.subscribe()));
             sweeping.spawn(REQUESTS, remember_requests(store.always_as(Asker::Upkeep), looks));
@@ -365,7 +367,7 @@ fn keystore_options(config: &Config, clock: Clock) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
     Options {
         staging: storage.directory.join(STAGING),
-        store: blobs::options(storage),
+        store: blobs::options(storage, &clock),
         allow_weak_sets: *allow_weak_sets,
         limits: keystore_limits(limits),
         clock,

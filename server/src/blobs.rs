@@ -1,7 +1,11 @@
 //! The store of blobs that the settings name, and the claim of the database on it.
 
-use cloakwork_keystore::{ClaimError, S3Options, StoreOptions};
+use std::time::Duration;
+
+use cloakwork_clock::Clock;
+use cloakwork_keystore::{ClaimError, Error, S3Options, StoreOptions};
 use cloakwork_storage::Database;
+use tokio::time::timeout;
 
 use crate::config::{BlobStore, Storage};
 
@@ -36,21 +40,34 @@ pub enum BlobsError {
 }
 
 /// Claims the store for the database. From then on, servers of other databases refuse the store.
-pub(crate) async fn claim(storage: &Storage, database: &Database) -> Result<(), BlobsError> {
-    let claimed = cloakwork_keystore::claim(&options(storage), database, random()?).await;
-    claimed.map_err(failed(storage))
+/// If the database has claimed a store before, the store need not answer. So a server takes the
+/// database over while the store is away.
+pub(crate) async fn claim(storage: &Storage, database: &Database, clock: &Clock) -> Result<(), BlobsError> {
+    let options = options(storage, clock);
+    let claimed = cloakwork_keystore::claim(&options, database, random()?);
+    if !cloakwork_keystore::has_claimed(database).await.map_err(|error| failed(storage)(error.into()))? {
+        return claimed.await.map_err(failed(storage));
+    }
+    match in_time(claimed).await.map_err(failed(storage)) {
+        Err(BlobsError::Failed { store, source: source @ Error::StoreAway { .. } }) => {
+            tracing::error!(store, error = %source, "calls that need the store of blobs fail until it answers");
+            Ok(())
+        }
+        claimed => claimed,
+    }
 }
 
 /// Claims the store whatever other database it belonged to.
-pub(crate) async fn adopt(storage: &Storage, database: &Database) -> Result<(), BlobsError> {
-    let adopted = cloakwork_keystore::adopt(&options(storage), database, random()?).await;
+pub(crate) async fn adopt(storage: &Storage, database: &Database, clock: &Clock) -> Result<(), BlobsError> {
+    let adopted = cloakwork_keystore::adopt(&options(storage, clock), database, random()?).await;
     adopted.map_err(failed(storage))
 }
 
 /// Refuses a store of another database. A server that waits for its database checks this, so that
 /// the mistake does not show at a takeover only. A store that does not answer is not refused.
-pub(crate) async fn check(storage: &Storage, database: &Database) -> Result<(), BlobsError> {
-    match cloakwork_keystore::check(&options(storage), database).await.map_err(failed(storage)) {
+pub(crate) async fn check(storage: &Storage, database: &Database, clock: &Clock) -> Result<(), BlobsError> {
+    let options = options(storage, clock);
+    match in_time(cloakwork_keystore::check(&options, database)).await.map_err(failed(storage)) {
         Err(BlobsError::Failed { store, source }) => {
             tracing::warn!(store, error = %source, "the store of blobs does not answer");
             Ok(())
@@ -59,8 +76,17 @@ pub(crate) async fn check(storage: &Storage, database: &Database) -> Result<(), 
     }
 }
 
-/// The store of the settings.
-pub(crate) fn options(storage: &Storage) -> StoreOptions {
+/// Waits for a store that may be away.
+async fn in_time(asked: impl Future<Output = Result<(), ClaimError>>) -> Result<(), ClaimError> {
+    let late = |_| Err(Error::StoreAway { message: format!("no answer within {ANSWER_TIMEOUT:?}") }.into());
+    timeout(ANSWER_TIMEOUT, asked).await.unwrap_or_else(late)
+}
+
+/// Time limit for the answers of a store that need not answer. A takeover waits for them.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The store of the settings. The requests to it have the time of `clock`.
+pub(crate) fn options(storage: &Storage, clock: &Clock) -> StoreOptions {
     match storage.blobs {
         BlobStore::Local => StoreOptions::Local(storage.directory.join(DIRECTORY)),
         BlobStore::S3 => StoreOptions::S3(S3Options {
@@ -70,6 +96,7 @@ pub(crate) fn options(storage: &Storage) -> StoreOptions {
             prefix: String::new(),
             credentials_file: storage.s3_credentials_file.clone(),
             allow_http: storage.s3_endpoint.starts_with("http://"),
+            clock: clock.clone(),
         }),
     }
 }

@@ -125,7 +125,7 @@ impl Server {
 
     async fn begin(mut front: Front, (ownership, database): (Ownership, Database)) -> Result<Self, RunError> {
         let Front { config, clock, telemetry, installation, .. } = &front;
-        blobs::claim(&config.storage, &database).await?;
+        blobs::claim(&config.storage, &database, clock).await?;
         let opened = Backend::open(
             config,
             clock.clone(),

@@ -19,7 +19,7 @@ use std::{
 use cloakwork_clock::micros_of;
 use cloakwork_storage::{Connection, Error, Row};
 
-pub(crate) use clock::follow as follow_clock;
+pub(crate) use clock::{follow as follow_clock, follow_database as follow_clock_of};
 pub use count::{Listed, SHARDS_MAX, TooFew, emptiest, exists, grow, list};
 pub use loads::{PoolLoad, publish};
 pub use moves::{hand_over, is_idle, of_tenant, want, wanted};

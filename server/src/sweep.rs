@@ -8,6 +8,7 @@ use cloakwork_clock::{Clock, unix_micros_before};
 use cloakwork_keystore::{Holder, Keystore};
 use cloakwork_storage::Error;
 use futures_util::FutureExt as _;
+use tokio::time::sleep;
 
 use crate::{dispatch::Dispatcher, jobs::id, keys::KeyUses, limits::Limits, store::Store};
 
@@ -116,6 +117,24 @@ impl Sweeper {
         Ok(())
     }
 }
+
+/// Removes objects of the bucket that no row names, once a day until the task is dropped. Dead
+/// servers leave such objects behind.
+pub async fn remove_orphans(keystore: Keystore) {
+    loop {
+        let removed = keystore.remove_orphans().await;
+        if let Err(error) = &removed {
+            tracing::warn!(%error, "unknown objects stay in the store; their removal will be tried again");
+        }
+        sleep(if removed.is_ok() { ORPHANS_INTERVAL } else { ORPHANS_PAUSE }).await;
+    }
+}
+
+/// Time between two removals of unknown objects.
+const ORPHANS_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+
+/// Pause after a removal that failed.
+const ORPHANS_PAUSE: Duration = Duration::from_secs(60);
 
 /// Runs a round, and repeats it each time that [`SWEEP_INTERVAL`] has passed.
 ///

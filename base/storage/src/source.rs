@@ -25,6 +25,8 @@ pub(crate) struct Known {
     server: Server,
     /// The last failure, and its time.
     failure: Mutex<Option<(Instant, Error)>>,
+    /// Held while a connection for reading is opened.
+    opening: tokio::sync::Mutex<()>,
 }
 
 impl Source {
@@ -33,7 +35,7 @@ impl Source {
     }
 
     pub(crate) fn server(server: Server) -> Self {
-        Self::Server(Arc::new(Known { server, failure: Mutex::default() }))
+        Self::Server(Arc::new(Known { server, failure: Mutex::default(), opening: tokio::sync::Mutex::default() }))
     }
 
     pub(crate) fn is_server(&self) -> bool {
@@ -42,10 +44,17 @@ impl Source {
 
     /// Opens a connection. A server is asked again only some time after it could not be reached:
     /// otherwise each waiting caller would wait as long as one attempt takes, one after another.
+    ///
+    /// Connections for reading are opened one after another. When a server has lost all of its
+    /// connections, its calls would otherwise open many at once, and delay the beat of the owner.
     pub(crate) async fn open(&self, access: Access) -> Result<Session, Error> {
         let known = match self {
             Self::File(path) => return Ok(Session::Sqlite(Box::new(sqlite::Session::open(path, access).await?))),
             Self::Server(known) => known,
+        };
+        let _turn = match access {
+            Access::Read => Some(known.opening.lock().await),
+            Access::Write => None,
         };
         if let Some((since, error)) = &*known.failure()
             && since.elapsed() < RETRY_PAUSE

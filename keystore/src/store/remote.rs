@@ -3,9 +3,14 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
+use cloakwork_clock::Clock;
+use futures_util::{
+    FutureExt, StreamExt, TryStreamExt,
+    future::{BoxFuture, ready},
+    stream::BoxStream,
+};
 use object_store::{
-    GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, WriteMultipart, aws::AmazonS3,
+    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, WriteMultipart, aws::AmazonS3,
     path::Path as ObjectPath, signer::Signer,
 };
 use reqwest::Method;
@@ -19,11 +24,13 @@ use crate::{Error, abort::Abort};
 pub(crate) struct RemoteStore {
     objects: Arc<AmazonS3>,
     prefix: ObjectPath,
+    clock: Clock,
 }
 
 impl RemoteStore {
     pub(crate) fn open(options: &S3Options) -> Result<Self, Error> {
-        Ok(Self { objects: connect(options)?, prefix: ObjectPath::from(options.prefix.as_str()) })
+        let prefix = ObjectPath::from(options.prefix.as_str());
+        Ok(Self { objects: connect(options)?, prefix, clock: options.clock.clone() })
     }
 
     /// Sends the blob in parts, so that memory use does not grow with the blob. An abort ends the
@@ -88,8 +95,12 @@ impl RemoteStore {
         }
     }
 
-    pub(crate) async fn url(&self, name: &str, valid: Duration) -> Result<String, Error> {
-        Ok(self.objects.signed_url(Method::GET, &self.path(name), valid).await?.into())
+    /// None if the clock of this machine is wrong. The URL would have its time.
+    pub(crate) async fn url(&self, name: &str, valid: Duration) -> Result<Option<String>, Error> {
+        if self.clock.moved_micros() != 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.objects.signed_url(Method::GET, &self.path(name), valid).await?.into()))
     }
 
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Error> {
@@ -134,20 +145,17 @@ impl RemoteStore {
         Ok(true)
     }
 
-    pub(crate) async fn names(&self, orphaned_micros: i64) -> Result<Vec<String>, Error> {
-        let mut names = Vec::new();
-        let mut objects = self.objects.list(Some(&self.prefix));
-        while let Some(object) = objects.next().await.transpose()? {
-            // Another replica may be about to catalogue a young object.
+    pub(crate) fn names(&self, orphaned_micros: i64) -> BoxStream<'static, Result<String, Error>> {
+        let prefix = self.prefix.clone();
+        let name = move |object: ObjectMeta| {
+            // A server may be about to catalogue a young object.
             let is_old = object.last_modified.timestamp_micros() <= orphaned_micros;
-            if let Some(rest) = object.location.prefix_match(&self.prefix).filter(|_| is_old) {
-                let name = rest.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
-                if name != MARKER {
-                    names.push(name);
-                }
-            }
-        }
-        Ok(names)
+            let rest = object.location.prefix_match(&prefix).filter(|_| is_old)?;
+            let name = rest.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
+            (name != MARKER).then_some(name)
+        };
+        let objects = self.objects.list(Some(&self.prefix)).map_err(Error::from);
+        objects.try_filter_map(move |object| ready(Ok(name(object)))).boxed()
     }
 
     fn path(&self, name: &str) -> ObjectPath {

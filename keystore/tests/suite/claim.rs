@@ -1,13 +1,17 @@
 //! Which store belongs to which database, and what is compared after one of them was restored.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use cloakwork_keystore::{ClaimError, Digest, Keystore, Lost, StoreOptions, adopt, check, claim, compare, condemn};
+use cloakwork_clock::{Clock, ManualClock};
+use cloakwork_keystore::{
+    ClaimError, Digest, Error, Keystore, Lost, Options, StoreOptions, adopt, check, claim, compare, condemn,
+    has_claimed,
+};
 use cloakwork_storage::{Asker, Database, Rows};
 use tokio::time::timeout;
 
 use crate::{
-    home::{DAY, DEADLINE, Home, Kind, other_tenant, tenant},
+    home::{DAY, DEADLINE, Home, Kind, other_tenant, read, tenant},
     objects::{KEY, bootstrap_key, key_switch_key, list, toy},
 };
 
@@ -170,4 +174,50 @@ async fn a_comparison_reads_all_pages() {
     write.commit().await.expect("committed");
     let compared = compare(&store(&home), &database).await.expect("compared");
     assert_eq!((compared.blobs, compared.objects, compared.lost.len()), (2061, 1, 2060));
+}
+
+/// S3 refuses requests that are more than 15 minutes off. The clock of this machine is an hour
+/// fast, or slow, and the server goes by the clock of its database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_to_a_bucket_have_the_time_of_the_database() {
+    let home = Home::s3().await;
+    let StoreOptions::S3(mut options) = store(&home) else { panic!("a bucket") };
+    let database = home.database().await;
+    let hour = 3_600_000_000;
+    for (machine, moved) in [(hour, -hour), (-hour, hour)] {
+        let now = Clock::system().unix_micros();
+        options.clock = ManualClock::at(now + machine).clock();
+        options.clock.move_by(2 * moved);
+        let refused = claim(&StoreOptions::S3(options.clone()), &database, [1; 16]).await.expect_err("a wrong time");
+        assert!(refused.to_string().contains("RequestTimeTooSkewed"), "{refused}");
+        options.clock.move_by(moved);
+        let right = StoreOptions::S3(options.clone());
+        claim(&right, &database, [1; 16]).await.expect("the right time");
+        let options = Options { store: right.clone(), ..home.options(home.root()) };
+        let keystore = Keystore::open(options, &database).await.expect("it opens");
+        let entry_bytes = list(2, 0).len() - list(1, 0).len();
+        let several_parts = u32::try_from((17 << 20) / entry_bytes).expect("a count");
+        for bytes in [list(5, 1), list(several_parts, 2)] {
+            let blob = home.upload(&keystore, &bytes).await.expect("stored").digest;
+            assert_eq!(read(&keystore, &blob, 0).await.expect("it is there"), bytes);
+            let url = keystore.url(&tenant(), &blob, Duration::from_secs(60)).await.expect("there");
+            assert_eq!(url, None, "a URL would have the time of this machine");
+            keystore.delete(&tenant(), &blob).await.expect("unused");
+        }
+        let compared = compare(&right, &database).await.expect("compared");
+        assert_eq!((compared.blobs, compared.objects), (0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_knows_whether_it_has_claimed_a_store() {
+    let home = Home::s3().await;
+    let database = home.database().await;
+    assert_eq!(has_claimed(&database).await, Ok(false));
+    claim(&store(&home), &database, [1; 16]).await.expect("a new store");
+    assert_eq!(has_claimed(&database).await, Ok(true));
+    let credentials = "aws_access_key_id = a\naws_secret_access_key = b\n";
+    std::fs::write(home.root().join("credentials"), credentials).expect("a file");
+    let refused = claim(&store(&home), &database, [1; 16]).await.expect_err("wrong credentials");
+    assert!(matches!(refused, ClaimError::Failed(Error::StorageFailed { .. })), "it answers: {refused:?}");
 }

@@ -1,13 +1,13 @@
 //! Bytes that change or vanish at rest, and leftovers of a dead process.
 
-use cloakwork_keystore::{Digest, Error, KeyState};
+use cloakwork_keystore::{ClaimError, Digest, Error, KeyState, claim};
 
 use crate::{
     home::{DAY, HOUR, Home, Kind, collect, other_tenant, read, tenant},
     objects::{KEY, bootstrap_key, key_switch_key, list, toy},
 };
 
-on_both_stores!(damage_at_rest_is_found_and_healed, orphans_are_removed_at_the_start);
+on_both_stores!(damage_at_rest_is_found_and_healed, orphans_are_removed);
 
 async fn damage_at_rest_is_found_and_healed(home: Home) {
     let keystore = home.open().await;
@@ -51,8 +51,10 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
     assert_eq!(foreign.expect_err("no part").kind(), "BlobNotFound");
 }
 
-async fn orphans_are_removed_at_the_start(home: Home) {
-    let keystore = home.open().await;
+async fn orphans_are_removed(home: Home) {
+    let database = home.database().await;
+    claim(&home.options(home.root()).store, &database, [1; 16]).await.expect("a new store");
+    let keystore = home.open_on(&database).await;
     let bytes = list(5, 1);
     let kept = home.upload(&keystore, &bytes).await.expect("well formed").digest;
     let open = home.begin(&keystore, &Digest::of(&list(5, 2))).await.expect("opened");
@@ -68,8 +70,11 @@ async fn orphans_are_removed_at_the_start(home: Home) {
     for path in [&orphan, &half, &staging.join("put-7"), &staging.join("0".repeat(32))] {
         std::fs::write(path, b"left behind").expect("a directory");
     }
-    let keystore = home.open().await;
-    assert_eq!(home.blob_files(), [home.blob_file(&kept)]);
+    let keystore = home.open_on(&database).await;
+    keystore.remove_orphans().await.expect("the store answers");
+    let mut files = home.blob_files();
+    files.retain(|file| !file.ends_with("marker.txt"));
+    assert_eq!(files, [home.blob_file(&kept)]);
     assert_eq!(home.staged_files(), [staging.join(open.id.as_str())]);
     assert_eq!(read(&keystore, &kept, 0).await.expect("there"), bytes);
     assert_eq!(keystore.upload(&tenant(), &open.id).await.expect("open").committed_bytes, 500);
@@ -81,10 +86,14 @@ async fn a_young_object_in_a_bucket_is_no_orphan() {
     let orphan = home.blob_file(&Digest::of(b"orphan"));
     std::fs::create_dir_all(orphan.parent().expect("a directory")).expect("a directory");
     std::fs::write(&orphan, b"left behind").expect("a directory");
+    let database = home.database().await;
+    let refused = home.open_on(&database).await.remove_orphans().await;
+    assert_eq!(refused, Err(ClaimError::Unmarked), "the store may belong to another database");
+    claim(&home.options(home.root()).store, &database, [1; 16]).await.expect("a new store");
     // The object is a day old by the keystore's clock.
     for (orphan_age, is_kept) in [(DAY + HOUR, true), (DAY - HOUR, false)] {
         home.limits.orphan_age = orphan_age;
-        home.open().await;
+        home.open_on(&database).await.remove_orphans().await.expect("the store answers");
         assert_eq!(orphan.exists(), is_kept, "{orphan_age:?}");
     }
 }

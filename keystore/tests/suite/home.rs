@@ -109,6 +109,7 @@ impl Home {
             prefix: "cloakwork/blobs".to_owned(),
             credentials_file: Some(credentials_file),
             allow_http: true,
+            clock: Clock::system(),
         };
         let bytes_at = bucket.directory.join("cloakwork/blobs");
         let mut home = Self::new(directory, StoreOptions::S3(options), bytes_at);

@@ -3,16 +3,20 @@
 use std::{fmt::Write as _, process::ExitCode};
 
 use clap::Args;
+use cloakwork_clock::Clock;
 use cloakwork_keystore::Compared;
 
 use super::place::{Missing, Place, on_database};
-use crate::blobs::{self, BlobsError};
+use crate::{
+    blobs::{self, BlobsError},
+    shards,
+};
 
 /// Compare the database with the store of blobs, after one of them was restored.
 ///
 /// Lists the blobs that the database takes for present and whose bytes are gone, with their
 /// tenants, and exits with status 1 if there are any. Counts the objects that the database does not
-/// know: the next start of a server removes them. Run this command before that start.
+/// know: a server removes them after its start. Run this command before that start.
 #[derive(Debug, Args)]
 pub(super) struct Reconcile {
     /// Mark the listed blobs as missing. Clients then upload them again, and keys that lack a part
@@ -20,8 +24,8 @@ pub(super) struct Reconcile {
     #[arg(long)]
     mark: bool,
     /// Make the store the store of this database, whatever other database it belonged to. Stop all
-    /// servers that use the store first. The next start of a server removes the blobs that this
-    /// database does not know.
+    /// servers that use the store first. A server removes the blobs that this database does not
+    /// know after its next start.
     #[arg(long)]
     claim: bool,
     #[command(flatten)]
@@ -35,7 +39,10 @@ impl Reconcile {
         let mut is_open = false;
         on_database(&config, Missing::Refused, async |database| {
             let failed = |error: cloakwork_keystore::Error| blobs::failed(storage)(error.into());
-            let compared = cloakwork_keystore::compare(&blobs::options(storage), &database).await.map_err(failed)?;
+            let clock = Clock::system();
+            shards::follow_clock_of(&clock, &database).await.map_err(|error| failed(error.into()))?;
+            let compared =
+                cloakwork_keystore::compare(&blobs::options(storage, &clock), &database).await.map_err(failed)?;
             let mut text = report(&compared);
             if self.mark {
                 cloakwork_keystore::condemn(&database, &compared.lost).await.map_err(failed)?;
@@ -44,7 +51,7 @@ impl Reconcile {
                 is_open = !compared.lost.is_empty();
             }
             if self.claim {
-                blobs::adopt(storage, &database).await?;
+                blobs::adopt(storage, &database, &clock).await?;
                 text += "The store belongs to this database.\n";
             }
             Ok::<_, BlobsError>(text)

@@ -25,14 +25,14 @@ impl From<Error> for ApiError {
             Error::RequestIdReused => REQUEST_ID_REUSED,
             Error::SecretKeyRejected => SECRET_KEY_REJECTED,
             Error::CiphertextSpaceFull { .. } | Error::StorageFull => STORAGE_FULL,
-            Error::StorageFailed { .. } => STORAGE_FAILED,
+            Error::StorageFailed { .. } | Error::StoreAway { .. } => STORAGE_FAILED,
             Error::DatabaseBusy => return database_busy(),
             Error::TooManyUploads { .. } => OVERLOADED,
             Error::UploadNotFound { .. } => UPLOAD_NOT_FOUND,
             Error::UploadOffsetMismatch { .. } | Error::UploadTakenOver => UPLOAD_OFFSET_MISMATCH,
             Error::WeakSetRefused { .. } => WEAK_SET_REFUSED,
         };
-        if let Error::StorageFailed { message } = &error {
+        if let Error::StorageFailed { message } | Error::StoreAway { message } = &error {
             // The cause may contain paths, so it is logged and not returned.
             tracing::error!(cause = message, "the key store failed");
             return reason.error("the server's storage did not answer").retry_after(RETRY_DELAY);

@@ -152,8 +152,8 @@ limits! {
     tenant_request_ids = 100_000, count 1 => 100_000_000,
         "Maximum number of request ids of one tenant that are remembered. Beyond it, the oldest are forgotten early",
         "One id a second for a day, at some hundred bytes each";
-    orphan_seconds = DAY, seconds 0 => 365 * DAY,
-        "Age from which objects in a bucket that are unknown to the catalogue are removed when the server starts",
+    orphan_seconds = DAY, seconds 3600 => 365 * DAY,
+        "Age from which objects in a bucket that are unknown to the catalogue are removed, after the start of a server and once a day",
         "Another server may still be writing the object. In a local directory, unknown objects are removed at once";
     tenant_keys = 100, count 1 => 1_000_000,
         "Maximum number of evaluation keys of one tenant",

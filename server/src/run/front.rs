@@ -29,7 +29,7 @@ use crate::{
     installation::Installation,
     metrics::Telemetry,
     owner::{self, Candidate, Ownership, Replica},
-    shards::{Lookout, Seen},
+    shards::{self, Lookout, Seen},
     tasks::{Ended, Tasks},
     tls::{self, Port, Tls},
 };
@@ -158,7 +158,11 @@ impl Front {
     }
 
     async fn take(&mut self) -> Result<(Ownership, Database), RunError> {
-        blobs::check(&self.config.storage, &self.database).await?;
+        // A bucket refuses requests that have a wrong time.
+        if let Err(error) = shards::follow_clock_of(&self.clock, &self.database).await {
+            tracing::warn!(%error, "the database does not tell the time");
+        }
+        blobs::check(&self.config.storage, &self.database, &self.clock).await?;
         let address = self.open_api().await?;
         let url = match self.config.replica.url.as_str() {
             "" => format!("{}://{address}", if self.config.tls() { "https" } else { "http" }),

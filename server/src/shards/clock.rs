@@ -7,11 +7,19 @@
 use std::time::Duration;
 
 use cloakwork_clock::{Clock, micros_of};
-use cloakwork_storage::{Connection, Error};
+use cloakwork_storage::{Asker, Connection, Database, Error};
 
 /// Difference from the clock of the database at which a server moves its own clock. The answer of a
 /// busy database takes a part of this time.
 const TOLERANCE: Duration = Duration::from_secs(1);
+
+/// Moves the clock to the time of the database if they differ. A file has the time of this machine.
+pub(crate) async fn follow_database(clock: &Clock, database: &Database) -> Result<(), Error> {
+    if database.is_on_server() {
+        follow(clock, &mut *database.read(Asker::Server).await?).await?;
+    }
+    Ok(())
+}
 
 /// Moves the clock to the time of the database if they differ.
 pub(crate) async fn follow(clock: &Clock, sql: &mut Connection) -> Result<(), Error> {

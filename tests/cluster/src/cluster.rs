@@ -19,6 +19,8 @@ pub struct Cluster {
     pub members: Vec<Member>,
     /// Leads the callers to a server that takes connections.
     pub balancer: Wire,
+    /// Leads the servers to the store of blobs.
+    pub to_bucket: Wire,
     workers: Vec<Worker>,
     worker_token: String,
     token: String,
@@ -66,10 +68,12 @@ impl Cluster {
         let database = url.rsplit('/').next().expect("a name").to_owned();
         let directory = tempfile::tempdir().expect("a directory");
         let bucket = Bucket::start(directory.path()).await;
+        let bucket_port = bucket.endpoint.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        let to_bucket = Wire::to(&[bucket_port]).await;
         let mut members: Vec<Member> = Vec::new();
         for _ in 0..size.servers {
             let (inward, to_database) = (Wire::to(&[]).await, Wire::to(&[postgres.port()]).await);
-            let setup = setup(&database, &bucket, &inward, &to_database);
+            let setup = setup(&database, &bucket, &to_bucket, &inward, &to_database);
             let mut server = Server::prepare(setup);
             inward.lead_to(&[server.address().port()]);
             if let Some(first) = members.first() {
@@ -90,6 +94,7 @@ impl Cluster {
             standby,
             members,
             balancer,
+            to_bucket,
             workers,
             worker_token,
             token,
@@ -227,7 +232,7 @@ fn worker(members: &[Member], token: &str, number: usize) -> Worker {
     Worker::start_with(&members[0].server, &format!("worker-{number}"), token, &options)
 }
 
-fn setup(database: &str, bucket: &Bucket, inward: &Wire, to_database: &Wire) -> Setup {
+fn setup(database: &str, bucket: &Bucket, to_bucket: &Wire, inward: &Wire, to_database: &Wire) -> Setup {
     Setup::default()
         .without_worker()
         .with("database.url", format!("postgres://postgres@127.0.0.1:{}/{database}", to_database.port()))
@@ -237,6 +242,7 @@ fn setup(database: &str, bucket: &Bucket, inward: &Wire, to_database: &Wire) -> 
         .with("limits.queued_jobs", 1_000_000)
         .with("limits.tenant_queued_jobs", 1_000_000)
         .with_bucket(bucket)
+        .with("storage.s3_endpoint", url_of(to_bucket))
 }
 
 fn url_of(wire: &Wire) -> String {

@@ -1,6 +1,9 @@
 //! The faults: what is done to a cluster, and the time that counts.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use cloakwork_tests_service::Signal;
 use tokio::time::sleep;
@@ -37,12 +40,15 @@ enum Kind {
     SlowDatabase,
     KillOwnerDuringUpload,
     WorkersOnlyAtFormerOwner,
+    WrongClocks,
+    EarlierVersion,
     KillAll,
+    KillOwnerWithoutBucket,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self {
             number: 1,
             name: "the owner is killed",
@@ -140,12 +146,36 @@ impl Fault {
             kind: Kind::WorkersOnlyAtFormerOwner,
         },
         Self {
+            number: 15,
+            name: "servers whose clocks are an hour ahead and behind take over in turn",
+            counts: "longest time until the next owner",
+            seconds_max: 6.5,
+            may_fail_calls: false,
+            kind: Kind::WrongClocks,
+        },
+        Self {
+            number: 16,
+            name: "servers of an earlier version replace those of this version in turn, and back again",
+            counts: "longest time without an owner",
+            seconds_max: 0.5,
+            may_fail_calls: false,
+            kind: Kind::EarlierVersion,
+        },
+        Self {
             number: 17,
             name: "all servers are killed at once, and started again",
             counts: "from their start until a job is accepted",
             seconds_max: 8.0,
             may_fail_calls: false,
             kind: Kind::KillAll,
+        },
+        Self {
+            number: 18,
+            name: "the owner is killed while the store of blobs is away",
+            counts: "until a job is accepted",
+            seconds_max: 8.0,
+            may_fail_calls: false,
+            kind: Kind::KillOwnerWithoutBucket,
         },
     ];
 
@@ -154,13 +184,22 @@ impl Fault {
         Self::ALL.into_iter().find(|fault| fault.number == number)
     }
 
+    /// Whether this machine has what the fault needs.
+    pub fn is_possible(&self) -> bool {
+        match self.kind {
+            Kind::WrongClocks => Path::new(FAKETIME).exists(),
+            Kind::EarlierVersion => std::env::var_os(EARLIER).is_some(),
+            _ => true,
+        }
+    }
+
     /// Does the harm and repairs what an operator or a supervisor would repair. Returns the seconds
     /// that count.
     pub(crate) async fn strike(self, cluster: &mut Cluster, caller: &Caller) -> f64 {
         let accepts = || caller.has_a_job_accepted();
         match self.kind {
             Kind::KillOwner => kill_owner(cluster).await,
-            Kind::RollingRestart => rolling_restart(cluster).await,
+            Kind::RollingRestart => rolling_restart(cluster, None).await,
             Kind::SuspendOwner => suspend_owner(cluster).await,
             Kind::CutOwnerFromDatabase => cut_owner_from_database(cluster).await,
             Kind::CutOwnerFromServers => {
@@ -214,10 +253,29 @@ impl Fault {
             }
             Kind::KillOwnerDuringUpload => kill_owner_during_upload(cluster, caller).await,
             Kind::WorkersOnlyAtFormerOwner => workers_only_at_former_owner(cluster, caller).await,
+            Kind::WrongClocks => wrong_clocks(cluster).await,
+            Kind::EarlierVersion => {
+                let earlier = std::env::var_os(EARLIER).unwrap_or_else(|| panic!("{EARLIER} names no program"));
+                let there = rolling_restart(cluster, Some(Path::new(&earlier))).await;
+                there.max(rolling_restart(cluster, None).await)
+            }
             Kind::KillAll => {
                 cluster.members.iter_mut().for_each(|member| member.server.kill());
                 cluster.members.iter_mut().for_each(|member| member.server.launch());
                 seconds_of(accepts()).await
+            }
+            Kind::KillOwnerWithoutBucket => {
+                cluster.to_bucket.set(Course::Stalls);
+                let owner = cluster.owner().await;
+                cluster.members[owner].server.kill();
+                let seconds = seconds_of(accepts()).await;
+                let next = cluster.owner_among(&cluster.others(owner)).await;
+                let Member { server, .. } = &cluster.members[next];
+                let notice = "calls that need the store of blobs fail until it answers";
+                assert!(server.log().contains(notice), "the store was there: {}", server.log());
+                cluster.start_again(owner).await;
+                cluster.to_bucket.set(passes());
+                seconds
             }
         }
     }
@@ -252,9 +310,9 @@ async fn kill_owner(cluster: &mut Cluster) -> f64 {
     seconds
 }
 
-/// Restarts each server once, as a rolling update does. The balancer leaves a server out before it
-/// stops.
-async fn rolling_restart(cluster: &mut Cluster) -> f64 {
+/// Restarts each server once, as a rolling update does, with a program of another version if there
+/// is one. The balancer leaves a server out before it stops.
+async fn rolling_restart(cluster: &mut Cluster, program: Option<&Path>) -> f64 {
     let mut longest: f64 = 0.0;
     for member in 0..cluster.members.len() {
         let was_owner = cluster.owner().await == member;
@@ -271,6 +329,7 @@ async fn rolling_restart(cluster: &mut Cluster) -> f64 {
         }
         let ended_well = cluster.members[member].server.process().ends_well(Duration::from_secs(60));
         assert!(ended_well, "{}", cluster.members[member].server.log());
+        cluster.members[member].server.set_program(program);
         cluster.start_again(member).await;
     }
     longest
@@ -345,6 +404,41 @@ async fn workers_only_at_former_owner(cluster: &mut Cluster, caller: &Caller) ->
     cluster.start_again(owner).await;
     cluster.balance_over(&cluster.others(usize::MAX));
     seconds
+}
+
+/// Names the program of a server of an earlier version, for fault 16.
+const EARLIER: &str = "CLOAKWORK_EARLIER";
+
+/// The library of the package `faketime`, which changes the time of day of a process.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+async fn wrong_clocks(cluster: &mut Cluster) -> f64 {
+    let mut owner = cluster.owner().await;
+    let others = cluster.others(owner);
+    for (&member, time) in others.iter().zip(["+1h", "-1h"]) {
+        let Member { server, .. } = &mut cluster.members[member];
+        server.stop();
+        let variables = [("LD_PRELOAD", FAKETIME), ("FAKETIME", time), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
+        variables.iter().for_each(|(name, value)| server.set_variable(name, value));
+        cluster.start_again(member).await;
+    }
+    let mut alive = others;
+    let mut longest: f64 = 0.0;
+    while !alive.is_empty() {
+        cluster.members[owner].server.kill();
+        let begun = Instant::now();
+        owner = cluster.owner_among(&alive).await;
+        longest = longest.max(begun.elapsed().as_secs_f64());
+        alive.retain(|member| *member != owner);
+        // Jobs are accepted, and those of the earlier owner go on.
+        sleep(Duration::from_secs(2)).await;
+        let difference = cluster.members[owner].server.metric("cloakwork_clock_difference_seconds").await;
+        assert!((3590.0..3610.0).contains(&difference), "the clock of the owner is not wrong: {difference}");
+    }
+    for member in cluster.others(owner) {
+        cluster.start_again(member).await;
+    }
+    longest
 }
 
 /// Waits until a server has ended because another one owns its database.

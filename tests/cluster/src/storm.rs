@@ -79,7 +79,7 @@ pub async fn storm(seed: u64, length: Duration, size: Size) -> Option<(Storm, Ve
 async fn harm(cluster: &mut Cluster, random: &mut Random) {
     let member = random.below(cluster.members.len() as u64) as usize;
     let pause = Duration::from_millis(500 + random.below(7500));
-    let kind = random.below(8);
+    let kind = random.below(9);
     println!("harm {kind} to server or worker {member} for {pause:?}");
     match kind {
         0 | 1 => cluster.members[member].server.kill(),
@@ -97,6 +97,11 @@ async fn harm(cluster: &mut Cluster, random: &mut Random) {
             wire.set(Course::Stalls);
             sleep(pause).await;
             wire.set(Course::Passes(Duration::ZERO));
+        }
+        7 => {
+            cluster.to_bucket.set(Course::Stalls);
+            sleep(pause).await;
+            cluster.to_bucket.set(Course::Passes(Duration::ZERO));
         }
         _ => {
             cluster.postgres.stop();

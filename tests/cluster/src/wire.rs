@@ -39,6 +39,7 @@ pub struct Wire {
 struct State {
     ends: Vec<SocketAddr>,
     course: Course,
+    commit_delay: Duration,
 }
 
 impl Wire {
@@ -46,7 +47,11 @@ impl Wire {
     pub async fn to(ends: &[u16]) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let (state, seen) = watch::channel(State { ends: addresses(ends), course: Course::Passes(Duration::ZERO) });
+        let (state, seen) = watch::channel(State {
+            ends: addresses(ends),
+            course: Course::Passes(Duration::ZERO),
+            commit_delay: Duration::ZERO,
+        });
         let cuts_commit = Arc::<AtomicBool>::default();
         let cut = cuts_commit.clone();
         let task = tokio::spawn(async move {
@@ -75,6 +80,11 @@ impl Wire {
     /// Leads new connections to other ends, and ends the open ones.
     pub fn lead_to(&self, ends: &[u16]) {
         self.state.send_modify(|state| state.ends = addresses(ends));
+    }
+
+    /// Passes the commits of PostgreSQL on so much later.
+    pub fn delay_commits(&self, delay: Duration) {
+        self.state.send_modify(|state| state.commit_delay = delay);
     }
 
     /// Ends the connection of the next commit of PostgreSQL, after the server got the commit and
@@ -142,6 +152,10 @@ async fn pump(
             sleep(delay).await;
         }
         let is_commit = || piece[..length].windows(COMMIT.len()).any(|text| text == COMMIT);
+        let commit_delay = state.borrow().commit_delay;
+        if !commit_delay.is_zero() && is_commit() {
+            sleep(commit_delay).await;
+        }
         let cuts = cut.filter(|(cuts, _)| is_commit() && cuts.swap(false, Relaxed));
         if to.write_all(&piece[..length]).await.is_err() {
             break;

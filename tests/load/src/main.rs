@@ -13,6 +13,7 @@ mod processes;
 mod replicas;
 mod report;
 mod scheduler;
+mod shards;
 mod single;
 mod upload;
 mod verify;
@@ -61,6 +62,7 @@ enum Part {
     Single,
     Upload,
     Scheduler,
+    Shards,
     Verify,
     Watchers,
 }
@@ -116,6 +118,9 @@ fn main() {
         replicas::singles(&runtime, effort, &mut report);
         replicas::jobs(&runtime, effort, &mut report);
         batches::measure(&runtime, effort, &mut report);
+    }
+    if wanted(Part::Shards) {
+        shards::measure(&runtime, effort, &mut report);
     }
     if wanted(Part::Upload) {
         upload::measure(&runtime, effort.rounds, &mut report);

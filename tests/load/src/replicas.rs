@@ -150,7 +150,7 @@ pub(crate) fn jobs(runtime: &Runtime, effort: Effort, report: &mut Report) {
 }
 
 /// Runs jobs at each client until the time is over. Returns the number of jobs.
-async fn run_for(
+pub(crate) async fn run_for(
     time: Duration,
     clients: Vec<Client>,
     request: impl Fn() -> JobRequest + Clone + Send + 'static,

@@ -28,6 +28,7 @@ pub struct Setup {
     settings: Vec<(String, String)>,
     variables: Vec<(String, String)>,
     within: Vec<String>,
+    program: Option<PathBuf>,
     has_time_limit: bool,
 }
 
@@ -57,6 +58,7 @@ impl Default for Setup {
             settings: settings.into(),
             variables: Vec::new(),
             within: Vec::new(),
+            program: None,
             has_time_limit: true,
         }
     }
@@ -167,6 +169,16 @@ impl Server {
         self.setup = self.setup.clone().with(name, value);
     }
 
+    /// Sets a variable of the environment for the next start.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.setup = self.setup.clone().with_variable(name, value);
+    }
+
+    /// Uses the program of another version from the next start on, or that of this version.
+    pub fn set_program(&mut self, path: Option<&Path>) {
+        self.setup.program = path.map(Path::to_owned);
+    }
+
     /// Starts the server without waiting.
     pub fn launch(&mut self) {
         self.process = None;
@@ -177,7 +189,7 @@ impl Server {
 
     /// The server's program with this server's configuration. The caller adds a subcommand.
     pub fn command(&self) -> Command {
-        let program = binary("tested-server");
+        let program = self.setup.program.clone().unwrap_or_else(|| binary("tested-server"));
         let mut command = match self.setup.within.split_first() {
             None => Command::new(program),
             Some((first, rest)) => {

@@ -2,8 +2,8 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Output,
-    time::Duration,
+    process::{Output, Stdio},
+    time::{Duration, SystemTime},
 };
 
 use cloakwork_client::Progress;
@@ -31,8 +31,12 @@ async fn a_bucket_of_another_installation_is_refused_at_the_start() {
     let mut first = Server::start(Setup::default().with_bucket(&bucket)).await;
     let mut tenant = Tenant::new(first.client().await).await;
     tenant.check_squares(&[3]).await;
-    // Everything in the bucket counts as old at once.
-    let second = Server::prepare(Setup::default().with_bucket(&bucket).with("limits.orphan_seconds", 0));
+    // The blobs are old enough to be removed by a server that does not know them.
+    for (_, path) in files(&bucket.directory) {
+        let file = std::fs::File::options().append(true).open(path).expect("a file");
+        file.set_modified(SystemTime::now() - Duration::from_secs(2 * 24 * 3600)).expect("a time");
+    }
+    let second = Server::prepare(Setup::default().with_bucket(&bucket));
     let (output, text) = run(&second, &["serve"]);
     assert!(!output.status.success(), "{text}");
     for part in ["storage.s3_bucket bucket: it belongs to another database", "reconcile --claim`"] {
@@ -43,6 +47,42 @@ async fn a_bucket_of_another_installation_is_refused_at_the_start() {
     tenant.continue_with(first.client().await).await;
     tenant.check_squares(&[4]).await;
 }
+
+/// A database on PostgreSQL has other servers, which must be able to take over meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_starts_without_its_bucket_and_not_with_wrong_credentials() {
+    let (bucket, _directory) = bucket().await;
+    let away = Server::prepare(Setup::default().with_bucket(&bucket).with("storage.s3_endpoint", NOWHERE));
+    let mut server = Server::start(Setup::default().with_bucket(&bucket)).await;
+    let mut tenant = Tenant::new(server.client().await).await;
+    server.stop();
+    server.set("storage.s3_endpoint", NOWHERE);
+    server.restart().await;
+    let log = server.log();
+    for part in ["calls that need the store of blobs fail until it answers", "storage.s3_bucket bucket"] {
+        assert!(log.contains(part), "{log}");
+    }
+    server.stop();
+    server.set("storage.s3_endpoint", &bucket.endpoint);
+    server.restart().await;
+    tenant.continue_with(server.client().await).await;
+    tenant.check_squares(&[4]).await;
+    server.stop();
+    server.set_variable("AWS_SECRET_ACCESS_KEY", "wrong");
+    let (output, text) = run(&server, &["serve"]);
+    assert!(!output.status.success() && text.contains("storage.s3_bucket bucket: "), "{text}");
+    // A first start must write to its store.
+    let mut first = away.command();
+    let mut first = first.arg("serve").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let is_ready = away.probe("/readyz").await == Some(200);
+    first.kill().expect("it runs, or has ended");
+    first.wait().expect("it has ended");
+    assert!(!is_ready, "it has no store");
+}
+
+/// No server listens here.
+const NOWHERE: &str = "http://127.0.0.1:1";
 
 /// Its blobs would be nowhere once it owned the database.
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +137,7 @@ async fn a_worker_reads_large_blobs_from_the_store_itself() {
     let token = server.token("workers", "worker");
     let tenant = Tenant::of_set(server.client().await, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").await;
     let mut sent_before = 0.0;
-    for (store, bytes_sent) in [(bucket.endpoint.as_str(), 0..1_000_000), ("http://127.0.0.1:1", 1_000_000..i64::MAX)] {
+    for (store, bytes_sent) in [(bucket.endpoint.as_str(), 0..1_000_000), (NOWHERE, 1_000_000..i64::MAX)] {
         let mut worker = Worker::start_with(&server, "worker", &token, &["--blob-store", store]);
         let job = tenant.check_squares(&[3]);
         timeout(Duration::from_secs(120), job).await.unwrap_or_else(|_| panic!("{store}: {}", worker.process().log()));
