@@ -115,8 +115,17 @@ impl Cluster {
         self.connect(&self.members[0].server.token(tenant, "jobs,keys,read")).await
     }
 
+    /// A client of one server.
+    pub async fn client_at(&self, member: usize) -> Client {
+        self.connect_to(self.members[member].server.url(), &self.token).await
+    }
+
     async fn connect(&self, token: &str) -> Client {
-        let mut options = ConnectOptions::new(url_of(&self.balancer));
+        self.connect_to(url_of(&self.balancer), token).await
+    }
+
+    async fn connect_to(&self, url: String, token: &str) -> Client {
+        let mut options = ConnectOptions::new(url);
         options.token = Some(Token::new(token).expect("a token"));
         options.retry = self.retry;
         Client::connect(&options).await.expect("a server answers")

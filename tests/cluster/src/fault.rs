@@ -39,6 +39,7 @@ enum Kind {
     CutCommits,
     SlowDatabase,
     KillOwnerDuringUpload,
+    Races,
     WorkersOnlyAtFormerOwner,
     WrongClocks,
     EarlierVersion,
@@ -48,7 +49,7 @@ enum Kind {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self {
             number: 1,
             name: "the owner is killed",
@@ -136,6 +137,14 @@ impl Fault {
             seconds_max: 10.0,
             may_fail_calls: false,
             kind: Kind::KillOwnerDuringUpload,
+        },
+        Self {
+            number: 13,
+            name: "callers of three servers store, use and delete the same lists and keys",
+            counts: "until 2,000 such deeds are done",
+            seconds_max: 60.0,
+            may_fail_calls: false,
+            kind: Kind::Races,
         },
         Self {
             number: 14,
@@ -252,6 +261,7 @@ impl Fault {
                 seconds_of(accepts()).await
             }
             Kind::KillOwnerDuringUpload => kill_owner_during_upload(cluster, caller).await,
+            Kind::Races => seconds_of(caller.race(cluster)).await,
             Kind::WorkersOnlyAtFormerOwner => workers_only_at_former_owner(cluster, caller).await,
             Kind::WrongClocks => wrong_clocks(cluster).await,
             Kind::EarlierVersion => {

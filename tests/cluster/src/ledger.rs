@@ -36,7 +36,10 @@ pub fn read(path: &Path) -> io::Result<Vec<Trial>> {
     text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
-/// The table of docs/reliability.md: the trials of release builds, by fault.
+/// Number of trials of a fault in the table. Earlier ones are of earlier versions.
+const TRIALS_MAX: usize = 50;
+
+/// The table of docs/reliability.md: the last trials of release builds, by fault.
 pub fn table(trials: &[Trial]) -> String {
     if !trials.iter().any(|trial| trial.release) {
         return "The ledger has no trial of a release build yet.\n".to_owned();
@@ -50,7 +53,7 @@ pub fn table(trials: &[Trial]) -> String {
         let loads: BTreeSet<u64> = of_fault().map(|trial| trial.live_jobs).collect();
         for live_jobs in loads {
             let trials: Vec<&Trial> = of_fault().filter(|trial| trial.live_jobs == live_jobs).collect();
-            text += &row(&fault, live_jobs, &trials);
+            text += &row(&fault, live_jobs, &trials[trials.len().saturating_sub(TRIALS_MAX)..]);
         }
     }
     text

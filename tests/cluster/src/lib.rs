@@ -11,6 +11,7 @@ mod cluster;
 mod fault;
 pub mod ledger;
 mod load;
+mod races;
 mod storm;
 mod trial;
 mod wire;

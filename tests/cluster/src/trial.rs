@@ -15,7 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{Cluster, Fault, Load, Size, cluster::UNSERVED_SET};
+use crate::{Cluster, Fault, Load, Size, cluster::UNSERVED_SET, races};
 
 /// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,6 +76,11 @@ impl Caller {
                 return;
             }
         }
+    }
+
+    /// Has callers of all servers store, use and delete the same lists and keys.
+    pub(crate) async fn race(&self, cluster: &Cluster) {
+        self.jobs.fetch_add(races::run(cluster, &self.tenant).await, Relaxed);
     }
 
     /// Makes a key of tens of megabytes, uploads it, and runs a job under it. The task checks the

@@ -8,7 +8,7 @@ use std::{
 
 use cloakwork_client::Progress;
 use cloakwork_tests_bucket::Bucket;
-use cloakwork_tests_service::{Server, Setup, Tenant, Worker};
+use cloakwork_tests_service::{Server, Setup, Tenant, Worker, eventually};
 use tokio::time::timeout;
 
 use crate::shared::Shared;
@@ -32,10 +32,7 @@ async fn a_bucket_of_another_installation_is_refused_at_the_start() {
     let mut tenant = Tenant::new(first.client().await).await;
     tenant.check_squares(&[3]).await;
     // The blobs are old enough to be removed by a server that does not know them.
-    for (_, path) in files(&bucket.directory) {
-        let file = std::fs::File::options().append(true).open(path).expect("a file");
-        file.set_modified(SystemTime::now() - Duration::from_secs(2 * 24 * 3600)).expect("a time");
-    }
+    files(&bucket.directory).iter().for_each(|(_, path)| make_old(path));
     let second = Server::prepare(Setup::default().with_bucket(&bucket));
     let (output, text) = run(&second, &["serve"]);
     assert!(!output.status.success(), "{text}");
@@ -81,6 +78,12 @@ async fn a_server_starts_without_its_bucket_and_not_with_wrong_credentials() {
     assert!(!is_ready, "it has no store");
 }
 
+/// Makes an object old enough to be removed if the database does not know it.
+fn make_old(object: &Path) {
+    let file = std::fs::File::options().append(true).open(object).expect("a file");
+    file.set_modified(SystemTime::now() - Duration::from_secs(2 * 24 * 3600)).expect("a time");
+}
+
 /// No server listens here.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
@@ -116,9 +119,15 @@ async fn a_bucket_that_was_restored_to_an_earlier_time_is_reconciled() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     let lost = text.lines().find(|line| line.starts_with("lost  local ")).expect("a lost blob");
     assert!(lost.contains(" key ") && lost.contains(hash), "{text}");
+    let unknown = bucket.directory.join(format!("local/ab/{}-0000000000000001", "ab".repeat(32)));
+    std::fs::create_dir_all(unknown.parent().expect("a directory")).expect("a directory");
+    std::fs::write(&unknown, "of a later time").expect("a file");
+    make_old(&unknown);
     let (output, text) = run(&server, &["reconcile", "--mark"]);
     assert!(output.status.success() && text.contains("1 blobs are marked as missing."), "{text}");
+    assert!(text.contains(" 1 of them unknown to the database."), "{text}");
     server.restart().await;
+    eventually("the unknown object is removed", || async { !unknown.exists() }).await;
     tenant.continue_with(server.client().await).await;
     let error = tenant.client.run(&tenant.squares(&[5])).await.expect_err("a part of the key is missing");
     assert_eq!(error.reason(), Some("KEY_QUARANTINED"), "{error:?}");
