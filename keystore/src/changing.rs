@@ -40,6 +40,11 @@ impl Changing {
         change
     }
 
+    /// Whether a call changes the blob of this hash, or waits to do so.
+    pub(crate) fn has(&self, tenant: &TenantId, blake3: &[u8; 32]) -> bool {
+        self.locks().contains_key(&(tenant.clone(), *blake3))
+    }
+
     /// Whether no call changes a blob of the tenant.
     pub(crate) fn is_free(&self, tenant: &TenantId) -> bool {
         !self.locks().keys().any(|(name, _)| name == tenant)

@@ -4,7 +4,10 @@
 //! would remove the blobs of that database. So the database and its store both hold one random
 //! number, the store in an object of its own, the marker, and other stores are refused.
 
+use std::time::Duration;
+
 use cloakwork_storage::{Asker, Database, Rows};
+use tokio::time::timeout;
 
 use crate::{
     Error,
@@ -26,25 +29,28 @@ pub enum ClaimError {
     /// The database has marked a store, and this store has no marker.
     #[error("it is not the store that this database has used so far: it has no marker")]
     Unmarked,
-    /// The store or the database failed.
+    /// The store failed.
     #[error(transparent)]
     Failed(#[from] Error),
-}
-
-impl From<cloakwork_storage::Error> for ClaimError {
-    fn from(error: cloakwork_storage::Error) -> Self {
-        Self::Failed(error.into())
-    }
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] cloakwork_storage::Error),
 }
 
 /// Claims a store for a database. `fresh` is a random number, for a database that has none. Every
-/// claim writes to the store, so a store that cannot be written is found at the start.
-pub async fn claim(options: &StoreOptions, database: &Database, fresh: [u8; 16]) -> Result<(), ClaimError> {
+/// claim writes to the store, so a store that cannot be written is found at the start. A bucket
+/// counts as away if an answer takes longer than `patience`.
+pub async fn claim(
+    options: &StoreOptions,
+    database: &Database,
+    fresh: [u8; 16],
+    patience: Duration,
+) -> Result<(), ClaimError> {
     let store = Store::open(options).await?;
-    let found = store.marker().await?;
+    let found = in_time(&store, patience, store.marker()).await?;
     let marker = own(database, found.as_deref(), fresh).await?;
     let is_there = is_of(Some(&marker), found.as_deref())?;
-    if !store.place_marker(&text(&marker), !is_there).await? {
+    if !in_time(&store, patience, store.place_marker(&text(&marker), !is_there)).await? {
         is_of(Some(&marker), store.marker().await?.as_deref())?;
     }
     if !marker.is_placed {
@@ -55,10 +61,12 @@ pub async fn claim(options: &StoreOptions, database: &Database, fresh: [u8; 16])
     Ok(())
 }
 
-/// Checks that a store is not the store of another database. Changes nothing.
-pub async fn check(options: &StoreOptions, database: &Database) -> Result<(), ClaimError> {
+/// Checks that a store is not the store of another database. Changes nothing. A bucket counts as
+/// away if its answer takes longer than `patience`.
+pub async fn check(options: &StoreOptions, database: &Database, patience: Duration) -> Result<(), ClaimError> {
+    let store = Store::open(options).await?;
     // The order matters. A first start gives the database its number before it writes the marker.
-    let found = Store::open(options).await?.marker().await?;
+    let found = in_time(&store, patience, store.marker()).await?;
     let known = marker::find(&mut *database.read(Asker::Upkeep).await?).await?;
     is_of(known.as_ref(), found.as_deref()).map(drop)
 }
@@ -71,7 +79,7 @@ pub(crate) async fn confirm(store: &Store, database: &Database) -> Result<(), Cl
 }
 
 /// Whether the database has claimed a store before.
-pub async fn has_claimed(database: &Database) -> Result<bool, Error> {
+pub async fn has_claimed(database: &Database) -> Result<bool, ClaimError> {
     let known = marker::find(&mut *database.read(Asker::Upkeep).await?).await?;
     Ok(known.is_some_and(|marker| marker.is_placed))
 }
@@ -87,6 +95,19 @@ pub async fn adopt(options: &StoreOptions, database: &Database, fresh: [u8; 16])
     let mut tx = database.write(Asker::Upkeep, Rows::All).await?;
     marker::set_placed(&mut tx).await?;
     Ok(tx.commit().await?)
+}
+
+/// Waits for an answer of a store. A directory answers in any case.
+async fn in_time<T>(
+    store: &Store,
+    patience: Duration,
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    if store.is_local() {
+        return answer.await;
+    }
+    let late = |_| Err(Error::StoreAway { message: format!("no answer within {patience:?}") });
+    timeout(patience, answer).await.unwrap_or_else(late)
 }
 
 /// The number of the database. A database without a number gets one, unless its store has the

@@ -149,6 +149,11 @@ impl Keystore {
         Self { database: self.database.for_workers(), ..self.clone() }
     }
 
+    /// Whether a call changes the blob of this hash.
+    pub(crate) fn is_changing(&self, tenant: &TenantId, blake3: &[u8; 32]) -> bool {
+        self.inner.changing.has(tenant, blake3)
+    }
+
     /// Whether no call changes a blob of the tenant, in the background or otherwise.
     pub fn is_quiet(&self, tenant: &TenantId) -> bool {
         self.inner.changing.is_free(tenant)

@@ -137,9 +137,12 @@ impl Keystore {
             let stays = match Object::parse(&names[index]) {
                 // The owner of another shard may be writing the row of this object.
                 Some(object) if !shards::has(&mut sql, self.shard(), &object.tenant).await? => true,
+                // The age of an object counts from the begin of its upload, which may take long.
+                // The look at the row follows, because the row is written before the lock is free.
+                Some(object) if self.is_changing(&object.tenant, &object.blake3) => true,
                 Some(object) => blobs::lists(&mut sql, &object).await?,
-                // An object of no tenant is left to one server.
-                None => self.shard() != 0,
+                // An operator may have put the object into the bucket.
+                None => !self.store().is_local(),
             };
             if stays {
                 names.swap_remove(index);

@@ -257,7 +257,8 @@ impl Backend {
     /// Begins to carry out the moves of tenants to other shards.
     pub fn start_moves(&mut self, homes: watch::Sender<Homes>, handled: Arc<Handled>) {
         let (store, keystore) = (self.store.always_as(Asker::Upkeep), self.keystore.clone());
-        let mover = Mover { database: self.database.clone(), store, keystore, homes, handled };
+        let (database, dispatcher) = (self.database.clone(), self.dispatcher.clone());
+        let mover = Mover { database, store, dispatcher, keystore, homes, handled };
         self.sweeping.spawn(MOVES, mover.run());
     }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use cloakwork_clock::Clock;
 use cloakwork_keystore::{ClaimError, Error, S3Options, StoreOptions};
 use cloakwork_storage::Database;
-use tokio::time::timeout;
 
 use crate::config::{BlobStore, Storage};
 
@@ -26,7 +25,7 @@ pub enum BlobsError {
         /// The difference.
         source: ClaimError,
     },
-    /// The store or the database failed.
+    /// The store failed.
     #[error("{store}: {source}")]
     Failed {
         /// The setting and its value.
@@ -34,6 +33,9 @@ pub enum BlobsError {
         /// The failure.
         source: cloakwork_keystore::Error,
     },
+    /// The database failed.
+    #[error("the database: {0}")]
+    Database(cloakwork_storage::Error),
     /// The operating system has no randomness.
     #[error("no randomness: {0}")]
     Random(#[from] getrandom::Error),
@@ -44,12 +46,10 @@ pub enum BlobsError {
 /// database over while the store is away.
 pub(crate) async fn claim(storage: &Storage, database: &Database, clock: &Clock) -> Result<(), BlobsError> {
     let options = options(storage, clock);
-    let claimed = cloakwork_keystore::claim(&options, database, random()?);
-    if !cloakwork_keystore::has_claimed(database).await.map_err(|error| failed(storage)(error.into()))? {
-        return claimed.await.map_err(failed(storage));
-    }
-    match in_time(claimed).await.map_err(failed(storage)) {
-        Err(BlobsError::Failed { store, source: source @ Error::StoreAway { .. } }) => {
+    let is_known = cloakwork_keystore::has_claimed(database).await.map_err(failed(storage))?;
+    let patience = if is_known { PATIENCE } else { FIRST_PATIENCE };
+    match cloakwork_keystore::claim(&options, database, random()?, patience).await.map_err(failed(storage)) {
+        Err(BlobsError::Failed { store, source: source @ Error::StoreAway { .. } }) if is_known => {
             tracing::error!(store, error = %source, "calls that need the store of blobs fail until it answers");
             Ok(())
         }
@@ -64,26 +64,28 @@ pub(crate) async fn adopt(storage: &Storage, database: &Database, clock: &Clock)
 }
 
 /// Refuses a store of another database. A server that waits for its database checks this, so that
-/// the mistake does not show at a takeover only. A store that does not answer is not refused.
+/// the mistake does not show at a takeover only. A store that does not answer is not refused, in
+/// contrast to one that refuses the credentials.
 pub(crate) async fn check(storage: &Storage, database: &Database, clock: &Clock) -> Result<(), BlobsError> {
     let options = options(storage, clock);
-    match in_time(cloakwork_keystore::check(&options, database)).await.map_err(failed(storage)) {
-        Err(BlobsError::Failed { store, source }) => {
-            tracing::warn!(store, error = %source, "the store of blobs does not answer");
+    match cloakwork_keystore::check(&options, database, PATIENCE).await.map_err(failed(storage)) {
+        Err(BlobsError::Failed { store, source: source @ Error::StoreAway { .. } }) => {
+            tracing::error!(store, error = %source, "the store of blobs does not answer");
+            Ok(())
+        }
+        Err(BlobsError::Database(error)) => {
+            tracing::warn!(%error, "the store of blobs is not checked");
             Ok(())
         }
         checked => checked,
     }
 }
 
-/// Waits for a store that may be away.
-async fn in_time(asked: impl Future<Output = Result<(), ClaimError>>) -> Result<(), ClaimError> {
-    let late = |_| Err(Error::StoreAway { message: format!("no answer within {ANSWER_TIMEOUT:?}") }.into());
-    timeout(ANSWER_TIMEOUT, asked).await.unwrap_or_else(late)
-}
+/// Longest wait for an answer of a store that need not answer. A takeover waits for two answers.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time limit for the answers of a store that need not answer. A takeover waits for them.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest wait for an answer at the first start.
+const FIRST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The store of the settings. The requests to it have the time of `clock`.
 pub(crate) fn options(storage: &Storage, clock: &Clock) -> StoreOptions {
@@ -109,6 +111,7 @@ pub(crate) fn failed(storage: &Storage) -> impl Fn(ClaimError) -> BlobsError {
     };
     move |error| match error {
         ClaimError::Failed(source) => BlobsError::Failed { store: store.clone(), source },
+        ClaimError::Database(source) => BlobsError::Database(source),
         source => BlobsError::Foreign { store: store.clone(), source },
     }
 }

@@ -48,6 +48,12 @@ pub enum DataError {
         /// The directory.
         path: PathBuf,
     },
+    /// Servers may use tables of an earlier version, which this command would change under them.
+    #[error(
+        "database.url: the tables are of an earlier version. Run `cloakwork-server migrate`, or start a server of this \
+         version, and then repeat this command"
+    )]
+    EarlierTables,
     /// A database of an earlier version is here without the catalogue that belongs to it.
     #[error(
         "{file} is missing: it has the metadata of all blobs and keys. Restore it together with server.db, from one \
@@ -113,13 +119,29 @@ pub enum DataError {
 /// a database server carry the name of the replica.
 pub(crate) async fn open(config: &Config, replica: Replica) -> Result<Database, DataError> {
     match server::of(config)? {
-        Some(server) => server::open(config, server.named(&replica.name())).await,
+        Some(server) => {
+            server::require_standby(config, &server).await?;
+            server::open(config, server.named(&replica.name())).await
+        }
         None => file::open_alone(&config.storage.directory, config.limits.database_readers).await,
     }
 }
 
-/// Opens the database for a command, which may run beside a server of this version.
+/// Opens the database for a command, which may run beside a server of this version. A command also
+/// runs on a database that was just restored and has no standby yet. Only the command `migrate`
+/// changes tables that are there.
 pub(crate) async fn open_for_command(config: &Config) -> Result<Database, DataError> {
+    match server::of(config)? {
+        Some(server) => {
+            server::refuse_earlier_tables(&server).await?;
+            server::open(config, server).await
+        }
+        None => file::open_for_command(&config.storage.directory).await,
+    }
+}
+
+/// Opens the database, and brings its tables up to date.
+pub(crate) async fn migrate(config: &Config) -> Result<Database, DataError> {
     match server::of(config)? {
         Some(server) => server::open(config, server).await,
         None => file::open_for_command(&config.storage.directory).await,

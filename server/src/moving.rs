@@ -14,6 +14,7 @@ use tokio::{
 };
 
 use crate::{
+    dispatch::Dispatcher,
     edge::{Handled, Homes},
     shards::{self, Moved},
     store::Store,
@@ -27,6 +28,8 @@ pub(crate) struct Mover {
     pub(crate) database: Database,
     /// Jobs.
     pub(crate) store: Store,
+    /// Jobs that no transaction has stored yet.
+    pub(crate) dispatcher: Dispatcher,
     /// Blobs.
     pub(crate) keystore: Keystore,
     /// Where calls go.
@@ -81,6 +84,11 @@ impl Mover {
                 return Ok(None);
             }
             sleep(CALLS_INTERVAL).await;
+        }
+        // A job whose caller went away is not a running call, and the dispatcher may yet store it.
+        // The hand-over sees the job once it is stored.
+        if self.dispatcher.settled().await.is_err() {
+            return Ok(None);
         }
         self.store.forget_known_programs();
         self.keystore.forget_known_keys();

@@ -5,7 +5,7 @@ mod tenants;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use cloakwork_clock::{Clock, unix_micros_before};
-use cloakwork_keystore::{Holder, Keystore};
+use cloakwork_keystore::{ClaimError, Holder, Keystore};
 use cloakwork_storage::Error;
 use futures_util::FutureExt as _;
 use tokio::time::sleep;
@@ -119,14 +119,19 @@ impl Sweeper {
 }
 
 /// Removes objects of the bucket that no row names, once a day until the task is dropped. Dead
-/// servers leave such objects behind.
+/// servers leave such objects behind. Ends if the bucket belongs to another database, and the
+/// server then ends too: it may have started while the bucket did not answer.
 pub async fn remove_orphans(keystore: Keystore) {
     loop {
-        let removed = keystore.remove_orphans().await;
-        if let Err(error) = &removed {
-            tracing::warn!(%error, "unknown objects stay in the store; their removal will be tried again");
-        }
-        sleep(if removed.is_ok() { ORPHANS_INTERVAL } else { ORPHANS_PAUSE }).await;
+        let pause = match keystore.remove_orphans().await {
+            Ok(()) => ORPHANS_INTERVAL,
+            Err(error @ (ClaimError::Failed(_) | ClaimError::Database(_))) => {
+                tracing::warn!(%error, "unknown objects stay in the store; their removal will be tried again");
+                ORPHANS_PAUSE
+            }
+            Err(error) => return tracing::error!(%error, "the store of blobs is not that of this database"),
+        };
+        sleep(pause).await;
     }
 }
 
@@ -134,7 +139,7 @@ pub async fn remove_orphans(keystore: Keystore) {
 const ORPHANS_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// Pause after a removal that failed.
-const ORPHANS_PAUSE: Duration = Duration::from_secs(60);
+const ORPHANS_PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs a round, and repeats it each time that [`SWEEP_INTERVAL`] has passed.
 ///

@@ -82,7 +82,10 @@ impl Readers {
         let place = place.map_err(|_| Error::Closed)?;
         let mut connection = match self.idle() {
             Some(connection) => connection,
-            None => Connection::new(self.0.source.open(Access::Read).await?),
+            None => {
+                let opened = timeout(READER_WAIT_MAX, self.0.source.open(Access::Read)).await;
+                Connection::new(opened.map_err(|_| Error::Busy)??)
+            }
         };
         connection.session().set_limit(asker.answer_timeout());
         Ok(Reader { connection: Some(connection), of: self.clone(), places: Some((place, in_line)) })

@@ -110,10 +110,16 @@ fn sign(
 ) -> Result<(), reqwest::header::InvalidHeaderValue> {
     let (day, time) = (now.format("%Y%m%d").to_string(), now.format("%Y%m%dT%H%M%SZ").to_string());
     request.headers_mut().insert(DATE, HeaderValue::from_str(&time)?);
+    // The credentials may have changed since the first signature.
+    request.headers_mut().remove(TOKEN);
+    let mut names: Vec<&str> = signed.headers.split(';').filter(|name| *name != TOKEN).collect();
     if let Some(token) = &credential.token {
         request.headers_mut().insert(TOKEN, HeaderValue::from_str(token)?);
+        names.push(TOKEN);
+        names.sort_unstable();
     }
-    let Signed { region, service, headers } = signed;
+    let headers = &names.join(";");
+    let Signed { region, service, .. } = signed;
     let scope = format!("{day}/{region}/{service}/aws4_request");
     let canonical = digest::digest(&digest::SHA256, canonical(request, headers).as_bytes());
     let text = format!("{ALGORITHM}\n{time}\n{scope}\n{}", hex(canonical.as_ref()));
@@ -183,7 +189,7 @@ fn hex(bytes: &[u8]) -> String {
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
-const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
+const TOKEN: &str = "x-amz-security-token";
 const BODY_DIGEST: &str = "x-amz-content-sha256";
 
 #[cfg(test)]

@@ -39,41 +39,45 @@ async fn other_database(home: &Home) -> Database {
 
 async fn a_store_of_another_database_is_refused_and_keeps_its_blobs(home: Home) {
     let (ours, theirs) = (home.database().await, other_database(&home).await);
-    claim(&store(&home), &ours, [1; 16]).await.expect("a new store");
+    claim(&store(&home), &ours, [1; 16], DEADLINE).await.expect("a new store");
     let keystore = home.open_on(&ours).await;
     let blob = keystore.put(&tenant(), list(5, 1), None).await.expect("stored").digest;
     let other = |ours: &str| ClaimError::Other { theirs: "01".repeat(16), ours: ours.to_owned() };
-    for refused in [claim(&store(&home), &theirs, [2; 16]).await, check(&store(&home), &theirs).await] {
+    for refused in
+        [claim(&store(&home), &theirs, [2; 16], DEADLINE).await, check(&store(&home), &theirs, DEADLINE).await]
+    {
         assert_eq!(refused, Err(other("none")));
     }
     let elsewhere = StoreOptions::Local(home.root().join("elsewhere"));
-    claim(&elsewhere, &theirs, [3; 16]).await.expect("a new store");
-    assert_eq!(claim(&store(&home), &theirs, [4; 16]).await, Err(other(&"03".repeat(16))));
+    claim(&elsewhere, &theirs, [3; 16], DEADLINE).await.expect("a new store");
+    assert_eq!(claim(&store(&home), &theirs, [4; 16], DEADLINE).await, Err(other(&"03".repeat(16))));
     // A later start of the first database, whose sweep takes all objects for old ones.
     home.wait(DAY);
-    claim(&store(&home), &ours, [5; 16]).await.expect("the same store");
+    claim(&store(&home), &ours, [5; 16], DEADLINE).await.expect("the same store");
     let keystore = home.open_on(&ours).await;
     keystore.blob(&tenant(), &blob).await.expect("it is there");
     assert!(home.blob_file(&blob).exists() && marker(&home).exists());
     // The operator decides otherwise.
     adopt(&store(&home), &theirs, [6; 16]).await.expect("adopted");
-    claim(&store(&home), &theirs, [7; 16]).await.expect("the same store");
+    claim(&store(&home), &theirs, [7; 16], DEADLINE).await.expect("the same store");
     let refused = ClaimError::Other { theirs: "06".repeat(16), ours: "01".repeat(16) };
-    assert_eq!(check(&store(&home), &ours).await, Err(refused));
+    assert_eq!(check(&store(&home), &ours, DEADLINE).await, Err(refused));
 }
 
 async fn a_store_that_has_lost_its_marker_is_refused(home: Home) {
     let database = home.database().await;
-    check(&store(&home), &database).await.expect("neither has a number");
-    claim(&store(&home), &database, [1; 16]).await.expect("a new store");
+    check(&store(&home), &database, DEADLINE).await.expect("neither has a number");
+    claim(&store(&home), &database, [1; 16], DEADLINE).await.expect("a new store");
     std::fs::remove_file(marker(&home)).expect("a marker");
-    for refused in [claim(&store(&home), &database, [2; 16]).await, check(&store(&home), &database).await] {
+    for refused in
+        [claim(&store(&home), &database, [2; 16], DEADLINE).await, check(&store(&home), &database, DEADLINE).await]
+    {
         assert_eq!(refused, Err(ClaimError::Unmarked));
     }
     adopt(&store(&home), &database, [3; 16]).await.expect("adopted");
-    claim(&store(&home), &database, [4; 16]).await.expect("it has a marker again");
+    claim(&store(&home), &database, [4; 16], DEADLINE).await.expect("it has a marker again");
     std::fs::write(marker(&home), [b'x'; 4096]).expect("a file");
-    let refused = claim(&store(&home), &database, [5; 16]).await;
+    let refused = claim(&store(&home), &database, [5; 16], DEADLINE).await;
     let ours = "03".repeat(16);
     assert_eq!(refused, Err(ClaimError::Other { theirs: "unreadable".to_owned(), ours }));
 }
@@ -84,12 +88,12 @@ async fn a_first_start_that_was_interrupted_is_repeated(home: Home) {
     if home.is_local() {
         let unwritable = marker(&home).with_extension("new");
         std::fs::create_dir_all(&unwritable).expect("a directory");
-        claim(&store(&home), &database, [1; 16]).await.expect_err("no file replaces a directory");
+        claim(&store(&home), &database, [1; 16], DEADLINE).await.expect_err("no file replaces a directory");
         std::fs::remove_dir(unwritable).expect("a directory");
     } else {
         home.gate().close(&["PutObject"]);
         let options = store(&home);
-        let mut interrupted = Box::pin(claim(&options, &database, [1; 16]));
+        let mut interrupted = Box::pin(claim(&options, &database, [1; 16], DEADLINE));
         tokio::select! {
             _ = &mut interrupted => panic!("the store does not answer"),
             reached = timeout(DEADLINE, home.gate().reached("PutObject", 1)) => reached.expect("in time"),
@@ -97,14 +101,14 @@ async fn a_first_start_that_was_interrupted_is_repeated(home: Home) {
         drop(interrupted);
         home.gate().open();
     }
-    claim(&store(&home), &database, [2; 16]).await.expect("repeated");
+    claim(&store(&home), &database, [2; 16], DEADLINE).await.expect("repeated");
     let text = std::fs::read_to_string(marker(&home)).expect("a marker");
     assert!(text.ends_with(&format!("\n{}\n", "01".repeat(16))), "{text}");
 }
 
 async fn a_comparison_finds_lost_and_unknown_bytes(home: Home) {
     let database = home.database().await;
-    claim(&store(&home), &database, [1; 16]).await.expect("a new store");
+    claim(&store(&home), &database, [1; 16], DEADLINE).await.expect("a new store");
     let keystore = home.open_on(&database).await;
     let parts = [bootstrap_key(toy(), KEY, 1), key_switch_key(toy(), KEY, 1)];
     let digests = [Digest::of(&parts[0]), Digest::of(&parts[1])];
@@ -188,11 +192,12 @@ async fn requests_to_a_bucket_have_the_time_of_the_database() {
         let now = Clock::system().unix_micros();
         options.clock = ManualClock::at(now + machine).clock();
         options.clock.move_by(2 * moved);
-        let refused = claim(&StoreOptions::S3(options.clone()), &database, [1; 16]).await.expect_err("a wrong time");
+        let refused =
+            claim(&StoreOptions::S3(options.clone()), &database, [1; 16], DEADLINE).await.expect_err("a wrong time");
         assert!(refused.to_string().contains("RequestTimeTooSkewed"), "{refused}");
         options.clock.move_by(moved);
         let right = StoreOptions::S3(options.clone());
-        claim(&right, &database, [1; 16]).await.expect("the right time");
+        claim(&right, &database, [1; 16], DEADLINE).await.expect("the right time");
         let options = Options { store: right.clone(), ..home.options(home.root()) };
         let keystore = Keystore::open(options, &database).await.expect("it opens");
         let entry_bytes = list(2, 0).len() - list(1, 0).len();
@@ -214,10 +219,10 @@ async fn a_database_knows_whether_it_has_claimed_a_store() {
     let home = Home::s3().await;
     let database = home.database().await;
     assert_eq!(has_claimed(&database).await, Ok(false));
-    claim(&store(&home), &database, [1; 16]).await.expect("a new store");
+    claim(&store(&home), &database, [1; 16], DEADLINE).await.expect("a new store");
     assert_eq!(has_claimed(&database).await, Ok(true));
     let credentials = "aws_access_key_id = a\naws_secret_access_key = b\n";
     std::fs::write(home.root().join("credentials"), credentials).expect("a file");
-    let refused = claim(&store(&home), &database, [1; 16]).await.expect_err("wrong credentials");
+    let refused = claim(&store(&home), &database, [1; 16], DEADLINE).await.expect_err("wrong credentials");
     assert!(matches!(refused, ClaimError::Failed(Error::StorageFailed { .. })), "it answers: {refused:?}");
 }

@@ -3,7 +3,7 @@
 use cloakwork_keystore::{ClaimError, Digest, Error, KeyState, claim};
 
 use crate::{
-    home::{DAY, HOUR, Home, Kind, collect, other_tenant, read, tenant},
+    home::{DAY, DEADLINE, HOUR, Home, Kind, collect, other_tenant, read, tenant},
     objects::{KEY, bootstrap_key, key_switch_key, list, toy},
 };
 
@@ -53,7 +53,7 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
 
 async fn orphans_are_removed(home: Home) {
     let database = home.database().await;
-    claim(&home.options(home.root()).store, &database, [1; 16]).await.expect("a new store");
+    claim(&home.options(home.root()).store, &database, [1; 16], DEADLINE).await.expect("a new store");
     let keystore = home.open_on(&database).await;
     let bytes = list(5, 1);
     let kept = home.upload(&keystore, &bytes).await.expect("well formed").digest;
@@ -74,6 +74,8 @@ async fn orphans_are_removed(home: Home) {
     keystore.remove_orphans().await.expect("the store answers");
     let mut files = home.blob_files();
     files.retain(|file| !file.ends_with("marker.txt"));
+    // A bucket has no halves of commits, and an operator may have put other objects there.
+    files.retain(|file| home.is_local() || *file != half);
     assert_eq!(files, [home.blob_file(&kept)]);
     assert_eq!(home.staged_files(), [staging.join(open.id.as_str())]);
     assert_eq!(read(&keystore, &kept, 0).await.expect("there"), bytes);
@@ -89,7 +91,7 @@ async fn a_young_object_in_a_bucket_is_no_orphan() {
     let database = home.database().await;
     let refused = home.open_on(&database).await.remove_orphans().await;
     assert_eq!(refused, Err(ClaimError::Unmarked), "the store may belong to another database");
-    claim(&home.options(home.root()).store, &database, [1; 16]).await.expect("a new store");
+    claim(&home.options(home.root()).store, &database, [1; 16], DEADLINE).await.expect("a new store");
     // The object is a day old by the keystore's clock.
     for (orphan_age, is_kept) in [(DAY + HOUR, true), (DAY - HOUR, false)] {
         home.limits.orphan_age = orphan_age;

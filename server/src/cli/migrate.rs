@@ -4,7 +4,7 @@ use std::{convert::Infallible, process::ExitCode};
 
 use clap::Args;
 
-use super::place::{Missing, Place};
+use super::place::Place;
 use crate::{database, owner};
 
 /// Bring the tables of the database up to date, and print their versions.
@@ -19,7 +19,7 @@ pub(super) struct Migrate {
 
 impl Migrate {
     pub(super) fn run(self) -> Result<(), ExitCode> {
-        self.place.with_database(Missing::Made, async |database| {
+        self.place.with_migrated_database(async |database| {
             let mut parts = vec![("server", database::SCHEMA), ("catalogue", cloakwork_keystore::SCHEMA)];
             if database.is_on_server() {
                 parts.push(("owner", owner::SCHEMA));

@@ -6,7 +6,10 @@ use clap::Args;
 use cloakwork_storage::Database;
 
 use super::{failed, load, print};
-use crate::{config::Config, data};
+use crate::{
+    config::Config,
+    data::{self, DataError},
+};
 
 /// Location of the database.
 #[derive(Debug, Args)]
@@ -43,6 +46,16 @@ impl Place {
     {
         on_database(&self.config()?, missing, work)
     }
+
+    /// Brings the tables up to date first.
+    pub(super) fn with_migrated_database<F, E>(self, work: impl FnOnce(Database) -> F) -> Result<(), ExitCode>
+    where
+        F: Future<Output = Result<String, E>>,
+        E: std::fmt::Display,
+    {
+        let config = self.config()?;
+        on_opened(&config, Missing::Made, data::migrate(&config), work)
+    }
 }
 
 /// Opens the database that the settings name, runs `work` on it, and prints the text that `work`
@@ -50,6 +63,19 @@ impl Place {
 pub(super) fn on_database<F, E>(
     config: &Config,
     missing: Missing,
+    work: impl FnOnce(Database) -> F,
+) -> Result<(), ExitCode>
+where
+    F: Future<Output = Result<String, E>>,
+    E: std::fmt::Display,
+{
+    on_opened(config, missing, data::open_for_command(config), work)
+}
+
+fn on_opened<F, E>(
+    config: &Config,
+    missing: Missing,
+    opening: impl Future<Output = Result<Database, DataError>>,
     work: impl FnOnce(Database) -> F,
 ) -> Result<(), ExitCode>
 where
@@ -67,7 +93,7 @@ where
         eprintln!("A new data directory: {path}. Start the server with this directory.");
     }
     run(async {
-        let database = data::open_for_command(config).await.map_err(failed)?;
+        let database = opening.await.map_err(failed)?;
         let done = work(database.clone()).await;
         database.close().await;
         done.map_err(failed)

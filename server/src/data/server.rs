@@ -1,6 +1,6 @@
 //! A database on a PostgreSQL server.
 
-use cloakwork_storage::{Database, OpenError, Server};
+use cloakwork_storage::{Database, OpenError, Schema, Server};
 
 use super::DataError;
 use crate::{config::Config, database, owner};
@@ -22,13 +22,27 @@ pub(super) async fn open(config: &Config, server: Server) -> Result<Database, Da
 
 /// Opens the database, and brings its tables up to date.
 pub(super) async fn connect(config: &Config, server: Server) -> Result<Database, DataError> {
-    // Without a standby that it must wait for, no commit of a migration would end.
+    let readers = u32::try_from(config.limits.database_readers).unwrap_or(u32::MAX);
+    Ok(Database::connect(server, &schemas(), readers).await?)
+}
+
+/// Refuses a database whose commits have no second copy, if the settings demand one. Without a
+/// standby that it must wait for, no commit of a migration would end.
+pub(super) async fn require_standby(config: &Config, server: &Server) -> Result<(), DataError> {
     if config.database.require_sync_standby
         && let Some(lack) = server.standby_lack().await.map_err(OpenError::Database)?
     {
         return Err(DataError::Standby(lack));
     }
+    Ok(())
+}
+
+/// Refuses a database that lacks migrations, which servers of an earlier version may be using.
+pub(super) async fn refuse_earlier_tables(server: &Server) -> Result<(), DataError> {
+    if server.lacks_migrations(&schemas()).await? { Err(DataError::EarlierTables) } else { Ok(()) }
+}
+
+fn schemas() -> [Schema; 3] {
     let [own, catalogue] = database::SCHEMAS;
-    let readers = u32::try_from(config.limits.database_readers).unwrap_or(u32::MAX);
-    Ok(Database::connect(server, &[own, catalogue, owner::SCHEMA], readers).await?)
+    [own, catalogue, owner::SCHEMA]
 }

@@ -160,8 +160,8 @@ impl Forward {
     ) -> Result<Response<Body>, ApiError> {
         // Two servers that take each other for the owner would pass a call on for ever.
         if request.headers().contains_key(FORWARDED_BY_SERVER) {
-            let homes = self.homes.borrow();
-            return Err(elsewhere(homes.shard_of(caller), &homes.of(caller)));
+            // Anyone can send the header, so the answer does not name the owner.
+            return Err(elsewhere(self.homes.borrow().shard_of(caller), &Home::Nowhere));
         }
         let answer = match rule.load {
             Load::Stream => self.pass_on(peer, rule, caller, request).await,
@@ -235,13 +235,23 @@ impl Forward {
             Err(status) => return Ok(status.into_http()),
         };
         let mut homes = self.homes.clone();
-        let mut give_up = Instant::now() + self.owner_wait;
+        let mut caller = caller.clone();
+        let (mut give_up, mut begun) = (Instant::now() + self.owner_wait, Instant::now());
         loop {
-            let home = homes.borrow_and_update().of(caller);
+            // An owner may have worked on the call for long before it failed.
+            if begun.elapsed() > self.owner_wait / 2 {
+                give_up = Instant::now() + self.owner_wait;
+            }
+            begun = Instant::now();
+            let home = {
+                let homes = homes.borrow_and_update();
+                // The call may wait for longer than the news of a move is kept.
+                caller.shard = homes.shard_of(&caller);
+                homes.of(&caller)
+            };
             let body = Body::new(Whole(bytes.clone()));
-            let begun = Instant::now();
             match &home {
-                Home::Here(_) => match self.handle_here(caller, Request::from_parts(parts.clone(), body)).await {
+                Home::Here(_) => match self.handle_here(&caller, Request::from_parts(parts.clone(), body)).await {
                     Err(error) if error.reason() == NOT_OWNER => {}
                     answer => return answer,
                 },
@@ -249,7 +259,7 @@ impl Forward {
                     let sent = tokio::select! {
                         biased;
                         sent = self.links.send(url, rule, onward(&parts, peer, body)) => sent,
-                        () = changed(&mut homes, caller, &home) => continue,
+                        () = changed(&mut homes, &caller, &home) => continue,
                     };
                     match sent {
                         Ok(answer) if !is_turned_away(&answer) => return Ok(answer),
@@ -259,16 +269,13 @@ impl Forward {
                 }
                 Home::Nowhere => {}
             }
-            // The owner may have worked on the call for long before it failed.
-            if begun.elapsed() > self.owner_wait / 2 {
-                give_up = Instant::now() + self.owner_wait;
-            }
-            if Instant::now() >= give_up {
+            let has_failed_early = begun.elapsed() <= self.owner_wait / 2;
+            if has_failed_early && Instant::now() >= give_up {
                 return Err(no_owner(&home));
             }
             tokio::select! {
                 () = self.draining.cancelled() => return Err(stopping()),
-                () = changed(&mut homes, caller, &home) => {}
+                () = changed(&mut homes, &caller, &home) => {}
                 () = sleep(REPEAT_PAUSE) => {}
             }
             self.telemetry.metrics.forward_repeats.add(1, []);

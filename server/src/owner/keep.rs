@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use cloakwork_storage::{Asker, Batch, Database, Error, Rows, Survival};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Ownership;
 
@@ -28,8 +28,12 @@ pub async fn keep(ownership: Ownership, database: Database) {
         let beat = |batch: &mut Batch| _ = batch.push("SELECT cloakwork_beat($1)").bind(owned.replica.0);
         // A standby that takes over must have the beat: the owner relies on it.
         let beaten = database.apply(Asker::Server, Rows::Apart, Survival::PowerFailure, beat).await;
-        if beaten.is_ok() && owned.count(&database).await.is_ok_and(|count| count < known) {
-            owned.behind.notify_one();
+        if beaten.is_ok() {
+            // A count that waits for a connection must not delay the next beat.
+            let count = timeout(BEAT_INTERVAL, owned.count(&database)).await;
+            if count.is_ok_and(|count| count.is_ok_and(|count| count < known)) {
+                owned.behind.notify_one();
+            }
         }
         match beaten {
             Ok(()) => {

@@ -274,9 +274,13 @@ impl Front {
         Duration::from_millis(self.config.limits.drain_ms)
     }
 
-    /// Accepts no new connections, and waits for running calls.
-    pub(super) async fn end_calls(&mut self, deadline: Instant) {
+    /// Accepts no new connections, and waits for running calls. Calls at other servers wait for the
+    /// next owner meanwhile, so they are not kept waiting for a long upload or download.
+    pub(super) async fn end_calls(&mut self, mut deadline: Instant) {
         self.stop.cancel();
+        if self.database.is_on_server() {
+            deadline = deadline.min(Instant::now() + SHARED_CALLS_END);
+        }
         if timeout_at(deadline, self.api.join()).await.is_err() {
             tracing::warn!("some calls had not ended when the grace period was over");
             self.api.shutdown().await;
@@ -291,6 +295,10 @@ impl Front {
         tracing::info!("the server has stopped");
     }
 }
+
+/// Time that running calls have to end at the stop of a server that shares its database. Clients
+/// continue uploads and downloads at the next owner.
+const SHARED_CALLS_END: Duration = Duration::from_secs(3);
 
 /// The error of a component that does not start.
 pub(super) fn internal(what: &'static str) -> impl Fn(Box<dyn std::error::Error + Send + Sync>) -> RunError {

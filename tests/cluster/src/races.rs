@@ -32,7 +32,7 @@ const ALLOWED: [&str; 8] = [
     "UPLOAD_NOT_FOUND",
 ];
 
-/// What the callers share.
+/// The lists and keys of all callers.
 struct Shared {
     tenant: Arc<Tenant>,
     /// A key that callers delete and register again.

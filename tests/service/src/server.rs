@@ -1,11 +1,10 @@
 //! A server process in a directory of its own.
 
 use std::{
-    collections::BTreeSet,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::Command,
-    sync::Mutex,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -305,17 +304,24 @@ impl Drop for Server {
     }
 }
 
-/// A port that was free a moment ago, and that this function has not returned before. Until the
-/// caller listens on the port, another process may take it.
+/// A port that was free a moment ago, and that this function has not returned before. The port is
+/// none of those that the system gives to outgoing connections. One of these would otherwise have
+/// the port when a test starts its server again.
 pub fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Tests of other processes begin elsewhere.
+    let first = std::process::id().wrapping_mul(64);
     loop {
-        let socket = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a free port");
-        if GIVEN.lock().expect("no test panics here").insert(socket.port()) {
-            return socket.port();
+        let number = first.wrapping_add(NEXT.fetch_add(1, Relaxed)) % u32::from(PORTS.end - PORTS.start);
+        let port = PORTS.start + u16::try_from(number).expect("a port");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
         }
     }
 }
+
+/// Ports below those of outgoing connections, which begin at 32768.
+const PORTS: std::ops::Range<u16> = 11_000..32_000;
 
 /// Sends a GET request. Returns status and body, or `None` without an answer.
 async fn http_get(port: u16, path: &str) -> Option<(u16, String)> {

@@ -3,14 +3,12 @@
 
 use std::{path::Path, time::Instant};
 
-use bytes::Bytes;
-use cloakwork_proto::v1::{BeginUploadRequest, Digest, WriteRequest, blob_service_client::BlobServiceClient};
+use cloakwork_proto::v1::WriteRequest;
 use cloakwork_server::database::SCHEMAS;
 use cloakwork_storage::{Asker, Database};
 use cloakwork_tests_service::{Server, Setup, Tenant, VALUES};
-use tonic::{metadata::MetadataValue, transport::Channel};
 
-use crate::shared::{Shared, name_of};
+use crate::shared::{Shared, begin_upload, name_of};
 
 /// Each table with rows of tenants, and its column with the tenant's name.
 const TABLES: [(&str, &str); 13] = [
@@ -47,18 +45,7 @@ async fn tenant(server: &Server, name: &str) -> Tenant {
     let list = tenant.keys.encrypt(&[1; 2000], VALUES as u32 - 1).expect("values");
     tenant.client.store(&list).await.expect("stored");
     let rest = tenant.keys.encrypt(&[2; 2000], VALUES as u32 - 1).expect("values").envelope;
-    let channel = Channel::from_shared(server.url()).expect("a URL").connect().await.expect("the server answers");
-    let bearer: MetadataValue<_> = format!("Bearer {token}").parse().expect("a header");
-    let mut blobs = BlobServiceClient::with_interceptor(channel, move |mut request: tonic::Request<()>| {
-        request.metadata_mut().insert("authorization", bearer.clone());
-        Ok(request)
-    });
-    let digest = cloakwork_client::Digest::of(&rest);
-    let digest = Some(Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes });
-    let request_id = "7b0c9a52-0a4f-4e3b-9f5e-3a8d5b1c2d4e".to_owned();
-    let upload =
-        blobs.begin_upload(BeginUploadRequest { request_id, digest }).await.expect("begun").into_inner().upload;
-    let upload = upload.expect("an upload").name;
+    let (mut blobs, upload) = begin_upload(server, token, &rest).await;
     let first = WriteRequest { upload, offset_bytes: 0, data: rest.slice(..5000), finish: false };
     blobs.write(tokio_stream::iter([first])).await.expect("the first bytes");
     tenant

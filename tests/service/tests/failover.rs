@@ -9,10 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_client::{Client, ConnectOptions, JobRequest, RetryPolicy, Token, proto::JobState};
+use cloakwork_client::{Client, ConnectOptions, Digest, JobRequest, RetryPolicy, Token, proto::JobState};
+use cloakwork_proto::v1::WriteRequest;
 use cloakwork_tests_service::{Server, Signal, Tenant, VALUES, Worker, eventually};
+use tokio_stream::StreamExt as _;
 
-use crate::shared::{Shared, all_decrypt, name_of, submit};
+use crate::shared::{Shared, all_decrypt, begin_upload, name_of, submit};
 
 /// Three servers and a worker. The first server owns the database.
 struct Cluster {
@@ -151,4 +153,39 @@ async fn callers_notice_no_rolling_restart() {
     let (jobs, longest) = load.end().await;
     eprintln!("{jobs} jobs during the restarts, the longest {longest:?}; a next owner after {gaps:?}");
     assert!(jobs > 0 && !gaps.is_empty());
+}
+
+/// The client of the upload sends nothing more. The owner would otherwise wait for its whole grace
+/// period, and calls at the other server would wait for the next owner in vain.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopping_owner_does_not_wait_for_an_upload() {
+    let Some(shared) = Shared::new().await else { return };
+    let setup = || shared.setup().without_worker().with("limits.drain_ms", 60_000);
+    let mut first = Server::start(setup()).await;
+    let second = shared.beside_with(&first, setup()).await;
+    let token = first.token("acme", "jobs,keys,read");
+    let tenant = Tenant::new(second.client_with(&token).await).await;
+    let bytes = tenant.keys.encrypt(&[2; 2000], VALUES as u32 - 1).expect("values").envelope;
+    let (mut blobs, upload) = begin_upload(&first, token.clone(), &bytes).await;
+    let received = first.metric("cloakwork_upload_bytes_total").await;
+    let piece = WriteRequest { upload, offset_bytes: 0, data: bytes.slice(..5000), finish: false };
+    let stream = tokio_stream::iter([piece]).chain(tokio_stream::pending());
+    let writing = tokio::spawn(async move { blobs.write(stream).await });
+    eventually("the first bytes are here", || async {
+        first.metric("cloakwork_upload_bytes_total").await >= received + 5000.0
+    })
+    .await;
+    let mut options = ConnectOptions::new(second.url());
+    options.token = Some(Token::new(&token).expect("a token"));
+    options.retry = RetryPolicy::NEVER;
+    let impatient = Client::connect(&options).await.expect("the server answers");
+    let begun = Instant::now();
+    first.process().signal(Signal::Terminate);
+    while begun.elapsed() < Duration::from_secs(8) {
+        let missing = impatient.find_missing(&[Digest::of(&bytes)]).await;
+        assert_eq!(missing.expect("calls go on").len(), 1);
+    }
+    assert_eq!(second.metric("cloakwork_owner").await, 1.0);
+    writing.await.expect("no panic").expect_err("the upload has ended");
+    assert!(first.process().ends_well(Duration::from_secs(30)), "{}", first.log());
 }

@@ -28,7 +28,7 @@ pub(crate) async fn worker_stub(server: &Server) -> WorkerStub {
 
 /// Adds a token to each call.
 #[derive(Clone)]
-pub(crate) struct Authorize(String);
+pub(crate) struct Authorize(pub(crate) String);
 
 impl tonic::service::Interceptor for Authorize {
     fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {

@@ -2,11 +2,16 @@
 
 use std::{ops::Range, time::Duration};
 
+use bytes::Bytes;
 use cloakwork_client::{JobRequest, proto::JobState};
+use cloakwork_proto::v1::{BeginUploadRequest, Digest, blob_service_client::BlobServiceClient};
 use cloakwork_tests_bucket::Bucket;
 use cloakwork_tests_postgres::Postgres;
 use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, eventually};
 use futures_util::StreamExt as _;
+use tonic::{service::interceptor::InterceptedService, transport::Channel};
+
+use crate::{liar::Authorize, refusals::channel};
 
 /// A database and a bucket that servers share.
 pub(crate) struct Shared {
@@ -56,6 +61,19 @@ impl Shared {
     pub(crate) fn setup(&self) -> Setup {
         Setup::default().with("database.url", &self.url).with_bucket(&self.bucket)
     }
+}
+
+/// Calls of the service of blobs with a token.
+pub(crate) type Blobs = BlobServiceClient<InterceptedService<Channel, Authorize>>;
+
+/// Begins an upload of these bytes. Returns the name of the upload, and where to send the bytes.
+pub(crate) async fn begin_upload(server: &Server, token: String, bytes: &Bytes) -> (Blobs, String) {
+    let mut blobs = BlobServiceClient::with_interceptor(channel(server).await, Authorize(token));
+    let digest = cloakwork_client::Digest::of(bytes);
+    let digest = Some(Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes });
+    let request_id = "7b0c9a52-0a4f-4e3b-9f5e-3a8d5b1c2d4e".to_owned();
+    let begun = blobs.begin_upload(BeginUploadRequest { request_id, digest }).await.expect("begun").into_inner();
+    (blobs, begun.upload.expect("an upload").name)
 }
 
 /// Submits a job for each number. Returns the names and the requests of the jobs.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Session, locks};
+use super::{Server, Session, locks};
 use crate::{Error, Migration, OpenError, Schema, Value};
 
 /// Migrates a schema to its newest version, in one transaction. Servers that start at the same time
@@ -20,6 +20,26 @@ pub(crate) async fn migrate(session: &mut Session, schema: &Schema) -> Result<()
             Err(error)
         }
     }
+}
+
+impl Server {
+    /// Whether the database has tables of earlier versions of the schemas.
+    pub async fn lacks_migrations(&self, schemas: &[Schema]) -> Result<bool, OpenError> {
+        let mut session = self.connect().await.map_err(OpenError::Database)?;
+        let mut found = Ok(false);
+        for schema in schemas {
+            if matches!(found, Ok(false)) {
+                found = lacks(&mut session, schema).await;
+            }
+        }
+        session.close().await;
+        found
+    }
+}
+
+/// Whether the database has tables of the schema, and lacks some of its migrations.
+async fn lacks(session: &mut Session, schema: &Schema) -> Result<bool, OpenError> {
+    Ok(!done(session, schema).await?.is_empty() && !missing(session, schema).await?.is_empty())
 }
 
 /// A migration that a database lacks.

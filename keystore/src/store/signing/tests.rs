@@ -87,6 +87,12 @@ fn a_second_signature_is_the_first_one_at_the_same_time() {
         let signed = Signed::parse(&request.headers()[AUTHORIZATION]).expect("a signature");
         sign(&mut request, &signed, &credential, now).expect("text");
         assert_eq!(authorization(&request), first, "{url}");
+        for other in [self::credential(None), self::credential(Some("another-token"))] {
+            sign(&mut request, &signed, &other, now).expect("text");
+            let again = Signed::parse(&request.headers()[AUTHORIZATION]).expect("a signature");
+            assert_eq!(again.headers.contains(TOKEN), other.token.is_some());
+            assert_eq!(request.headers().contains_key(TOKEN), other.token.is_some());
+        }
         let later = now + chrono::TimeDelta::hours(1);
         sign(&mut request, &signed, &credential, later).expect("text");
         assert_ne!(authorization(&request), first, "{url}");

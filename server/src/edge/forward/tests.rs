@@ -275,6 +275,23 @@ async fn a_call_leaves_an_owner_that_was_replaced_and_never_answers() {
     assert_eq!(calls.load(SeqCst), 1, "it is handled here");
 }
 
+/// The owner beats no more, so no server owns the shard for a moment.
+#[tokio::test]
+async fn a_call_that_has_waited_for_its_owner_waits_for_the_next_one_too() {
+    let owner_wait = Duration::from_millis(600);
+    let servers = Servers::waiting(owner_wait).await;
+    let (_first, come) = servers.silent_owner().await;
+    let call = servers.call(SUBMIT);
+    reached(&come).await;
+    sleep(2 * owner_wait).await;
+    servers.owned([]);
+    sleep(owner_wait / 6).await;
+    let (router, calls) = counting(|| Status::ok(""));
+    servers.owned_here(router);
+    assert_eq!(ended(call).await, success());
+    assert_eq!(calls.load(SeqCst), 1);
+}
+
 #[tokio::test]
 async fn a_call_that_a_stopping_owner_refuses_goes_to_the_next_owner() {
     let servers = Servers::new().await;
@@ -375,4 +392,32 @@ async fn calls_go_to_the_owner_of_the_tenants_shard() {
     servers.owned_here(first.0.clone());
     assert_eq!(ended(servers.call(SUBMIT)).await, success());
     assert_eq!(calls(), [1, 2]);
+}
+
+/// This server owns shard 0, and the call waits at the owner of shard 1 for longer than the news of
+/// the move is kept.
+#[tokio::test]
+async fn a_waiting_call_remembers_that_its_tenant_has_moved() {
+    let servers = Servers::new().await;
+    let (here, calls) = counting(|| Status::ok(""));
+    let (first, come) = servers.silent_owner().await;
+    servers.owned_here(here.clone());
+    servers.owned([(0, FRONT), (1, &first.url)]);
+    let acme = Tenant::new("acme").unwrap();
+    servers.homes.send_modify(|homes| homes.let_go(&acme, Some(Moved { shard: 1, at_micros: 2 })));
+    let call = servers.call(SUBMIT);
+    reached(&come).await;
+    let forgetful = |owner: &Served| {
+        let mut homes = Homes::of_url(FRONT).with(0, here.clone().into());
+        homes.update(Shards::owned([(0, FRONT), (1, &owner.url)]));
+        homes
+    };
+    servers.homes.send_replace(forgetful(&first));
+    sleep(Duration::from_millis(100)).await;
+    assert!(!call.is_finished(), "the owner of shard 1 has the call");
+    let (router, at_second) = counting(|| Status::ok(""));
+    let second = servers.serve(router).await;
+    servers.homes.send_replace(forgetful(&second));
+    assert_eq!(ended(call).await, success());
+    assert_eq!((calls.load(SeqCst), at_second.load(SeqCst)), (0, 1));
 }

@@ -71,6 +71,27 @@ async fn a_database_that_cannot_be_used_is_refused_with_its_setting() {
     assert!(matches!(newer, RunError::Data(DataError::Server(OpenError::Newer { got: 99, .. }))), "{newer}");
 }
 
+/// Servers of the earlier version may be running.
+#[tokio::test]
+async fn only_a_server_and_the_command_migrate_change_tables_of_an_earlier_version() {
+    let Some(postgres) = shared() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let url = postgres.database();
+    let name = url.rsplit('/').next().unwrap();
+    let config = config(&directory.path().join("data"), &url);
+    crate::data::open_for_command(&config).await.expect("a new database").close().await;
+    let ledger = crate::owner::SCHEMA.ledger;
+    let last = crate::owner::SCHEMA.version();
+    postgres.sql(name, &format!("CREATE TABLE kept AS SELECT * FROM {ledger} WHERE version = {last}"));
+    postgres.sql(name, &format!("DELETE FROM {ledger} WHERE version = {last}"));
+    let refused = crate::data::open_for_command(&config).await.expect_err("refused");
+    assert!(refused.to_string().contains("cloakwork-server migrate"), "{refused}");
+    assert_eq!(postgres.sql(name, &format!("SELECT count(*) FROM {ledger} WHERE version = {last}")), "0");
+    postgres.sql(name, &format!("INSERT INTO {ledger} SELECT * FROM kept"));
+    crate::data::open_for_command(&config).await.expect("up to date").close().await;
+    crate::data::migrate(&config).await.expect("up to date").close().await;
+}
+
 #[tokio::test]
 async fn a_database_server_without_the_required_standby_is_refused() {
     let settings = ["synchronous_standby_names=other", "synchronous_commit=local"];
@@ -81,8 +102,13 @@ async fn a_database_server_without_the_required_standby_is_refused() {
         config.database.require_sync_standby = true;
         refused(config).await
     };
-    let none = refusal(&alone.database()).await;
+    let url = alone.database();
+    let none = refusal(&url).await;
     assert!(none.starts_with("database.require_sync_standby: ") && none.contains("names is empty"), "{none}");
+    // After a restore, commands run before there is a standby.
+    let mut config = config(&directory.path().join("data"), &url);
+    config.database.require_sync_standby = true;
+    crate::data::open_for_command(&config).await.unwrap().close().await;
     let url = waiting.database();
     let local = refusal(&url).await;
     assert!(local.contains("synchronous_commit is not on"), "{local}");
