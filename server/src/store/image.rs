@@ -87,7 +87,7 @@ impl<'w> Images<'w> {
         drop(rows);
         let mut rows = batch.each(INPUTS);
         new()
-            .filter(|(image, _)| image.closed.is_none())
+            .filter(|(image, _)| image.closed.is_none() || image.end.is_none())
             .for_each(|(image, new)| contents(&mut rows, image.job, &new.inputs));
         drop(rows);
         let mut rows = batch.each(OUTPUTS);
@@ -126,8 +126,9 @@ const END: &str = "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promi
 const SCHEDULE: &str = "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promised END, state = $3, \
     epoch = $4, attempts = $5, worker = $6, suspect = $7, solo_crashes = $8 WHERE id = $1";
 
-/// Stores the final latency record of a job that has ended.
-const CLOSE: &str = "UPDATE jobs SET latency = $2, promised = 1 WHERE id = $1";
+/// Stores the final latency record of a job that has ended. A crash of the database can undo the
+/// end before this record arrives, and the job is then computed again.
+const CLOSE: &str = "UPDATE jobs SET latency = $2, promised = 1 WHERE id = $1 AND ended_micros IS NOT NULL";
 
 /// Promises a job. This update must change a row: SQLite waits for the disk only if the transaction
 /// writes.
@@ -139,8 +140,10 @@ const INPUTS: &str = "INSERT INTO job_inputs (job, place, digest, size_bytes, by
 const OUTPUTS: &str = "INSERT INTO job_outputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5) \
     ON CONFLICT DO NOTHING";
 
-/// Deletes the inputs of a job that needs them no more.
-const DROP_INPUTS: &str = "DELETE FROM job_inputs WHERE job = $1";
+/// Deletes the inputs of a job that needs them no more. A job whose end was undone still needs
+/// them.
+const DROP_INPUTS: &str = "DELETE FROM job_inputs WHERE job = $1 AND NOT EXISTS \
+    (SELECT 1 FROM jobs WHERE jobs.id = job_inputs.job AND jobs.ended_micros IS NULL)";
 
 impl<'w> Image<'w> {
     fn of(job: JobId) -> Self {

@@ -264,6 +264,23 @@ async fn queries_over_many_rows_use_their_indexes() {
     }
 }
 
+/// A crash of the database has undone the end, which did not wait for the disk.
+#[tokio::test]
+async fn the_record_of_an_end_that_was_undone_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    store.apply(Survival::Crash, &[job("a", 1, 100), job("a", 2, 200)]).await.unwrap();
+    store.apply(Survival::Crash, &[end(2, &[])]).await.unwrap();
+    let closed = |number| Write::Closed(JobId(number), LatencyRecord { queue_nanos: 5, ..LatencyRecord::default() });
+    store.apply(Survival::PowerFailure, &[closed(1), closed(2)]).await.unwrap();
+    let mut reader = store.database.read(Asker::Server).await.unwrap();
+    let rows = reader.query("SELECT size_bytes FROM job_inputs WHERE bytes IS NOT NULL").all().await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.int("size_bytes").unwrap()).collect::<Vec<_>>(), [100]);
+    drop(reader);
+    let ended = async |number| store.job("a", JobId(number), false).await.unwrap().unwrap().end.is_some();
+    assert_eq!((ended(1).await, ended(2).await), (false, true));
+}
+
 #[tokio::test]
 async fn a_program_goes_with_its_last_job() {
     let directory = tempfile::tempdir().unwrap();

@@ -60,6 +60,8 @@ pub async fn storm(seed: u64, length: Duration, size: Size) -> Option<(Storm, Ve
         (jobs, lost, longest) = (jobs + outcome.jobs, lost + outcome.wrong, longest.max(outcome.longest));
         errors.extend(outcome.errors);
     }
+    let failed = cluster.sql("SELECT count(*) FROM jobs WHERE state > 3");
+    assert_eq!(failed, "0", "jobs that have failed or were cancelled, whatever their callers know");
     let rows: u64 = cluster.sql("SELECT count(*) FROM jobs").parse().expect("a number");
     let storm = Storm {
         seed,

@@ -115,6 +115,7 @@ async fn on_a_new_cluster(fault: Fault, size: Size) -> Option<(Trial, Vec<String
         let sql = format!("SELECT count(*) FROM jobs WHERE parameter_set <> {UNSERVED_SET} AND {rows}");
         cluster.sql(&sql).parse().expect("a number")
     };
+    assert_eq!(count("state > 3"), 0, "jobs that have failed or were cancelled, whatever their callers know");
     let trial = Trial {
         fault: fault.number,
         seconds,
