@@ -51,7 +51,7 @@ pub async fn claim(
     let marker = own(database, found.as_deref(), fresh).await?;
     let is_there = is_of(Some(&marker), found.as_deref())?;
     if !in_time(&store, patience, store.place_marker(&text(&marker), !is_there)).await? {
-        is_of(Some(&marker), store.marker().await?.as_deref())?;
+        is_of(Some(&marker), in_time(&store, patience, store.marker()).await?.as_deref())?;
     }
     if !marker.is_placed {
         let mut tx = database.write(Asker::Upkeep, Rows::All).await?;

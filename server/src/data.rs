@@ -131,13 +131,10 @@ pub(crate) async fn open(config: &Config, replica: Replica) -> Result<Database, 
 /// runs on a database that was just restored and has no standby yet. Only the command `migrate`
 /// changes tables that are there.
 pub(crate) async fn open_for_command(config: &Config) -> Result<Database, DataError> {
-    match server::of(config)? {
-        Some(server) => {
-            server::refuse_earlier_tables(&server).await?;
-            server::open(config, server).await
-        }
-        None => file::open_for_command(&config.storage.directory).await,
+    if let Some(server) = server::of(config)? {
+        server::refuse_earlier_tables(&server).await?;
     }
+    migrate(config).await
 }
 
 /// Opens the database, and brings its tables up to date.

@@ -1,9 +1,11 @@
 //! Bytes that change or vanish at rest, and leftovers of a dead process.
 
 use cloakwork_keystore::{ClaimError, Digest, Error, KeyState, claim};
+use cloakwork_storage::{Asker, Rows};
+use tokio::time::timeout;
 
 use crate::{
-    home::{DAY, DEADLINE, HOUR, Home, Kind, collect, other_tenant, read, tenant},
+    home::{DAY, DEADLINE, HOUR, Home, Kind, collect, eventually, other_tenant, read, tenant},
     objects::{KEY, bootstrap_key, key_switch_key, list, toy},
 };
 
@@ -98,6 +100,32 @@ async fn a_young_object_in_a_bucket_is_no_orphan() {
         home.open_on(&database).await.remove_orphans().await.expect("the store answers");
         assert_eq!(orphan.exists(), is_kept, "{orphan_age:?}");
     }
+}
+
+/// The object is a day old by the keystore's clock, as after an upload that takes a day. Its row
+/// waits for another writer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_whose_row_is_not_written_yet_is_no_orphan() {
+    let home = Home::s3().await;
+    let database = home.database().await;
+    claim(&home.options(home.root()).store, &database, [1; 16], DEADLINE).await.expect("a new store");
+    let keystore = home.open_on(&database).await;
+    home.gate().close(&["PutObject"]);
+    let putting = tokio::spawn({
+        let keystore = keystore.clone();
+        async move { keystore.put(&tenant(), list(5, 1), None).await }
+    });
+    timeout(DEADLINE, home.gate().reached("PutObject", 1)).await.expect("in time");
+    let writing = database.write(Asker::Server, Rows::All).await.expect("a transaction");
+    home.gate().open();
+    let object = || home.blob_file(&Digest::of(&list(5, 1)));
+    eventually("the object is there", || object().exists()).await;
+    eventually("its row waits", || database.waiting_writers() == 1).await;
+    keystore.remove_orphans().await.expect("the store answers");
+    assert!(object().exists(), "it is being committed");
+    drop(writing);
+    let blob = timeout(DEADLINE, putting).await.expect("in time").expect("no panic").expect("stored");
+    assert_eq!(read(&keystore, &blob.digest, 0).await.expect("there"), list(5, 1));
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ limits! {
         "Maximum number of request ids of one tenant that are remembered. Beyond it, the oldest are forgotten early",
         "One id a second for a day, at some hundred bytes each";
     orphan_seconds = DAY, seconds 3600 => 365 * DAY,
-        "Age from which objects in a bucket that are unknown to the catalogue are removed, after the start of a server and once a day",
+        "Minimum age of an object in the bucket that no row names before a server removes the object. Servers look for such objects after their start and once a day",
         "Another server may still be writing the object. In a local directory, unknown objects are removed at once";
     tenant_keys = 100, count 1 => 1_000_000,
         "Maximum number of evaluation keys of one tenant",

@@ -157,6 +157,15 @@ impl Cluster {
         list.lines().filter_map(owner).collect()
     }
 
+    /// The number of servers to which workers are attached.
+    pub async fn servers_with_workers(&self) -> usize {
+        let mut count = 0;
+        for member in &self.members {
+            count += usize::from(member.server.metric("cloakwork_workers").await >= 1.0);
+        }
+        count
+    }
+
     /// Runs a command of the server's program, and returns what it prints.
     pub fn command(&self, args: &[&str]) -> String {
         let output = self.members[0].server.command().args(args).output().expect("the command runs");

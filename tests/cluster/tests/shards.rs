@@ -32,13 +32,7 @@ async fn run() {
     };
     assert_eq!((shard_of(&cluster, "acme"), shard_of(&cluster, "beta")), ("0".to_owned(), "1".to_owned()));
     // Both workers began at the only shard there was.
-    let each_has_a_worker = async |cluster: &Cluster| {
-        let mut counts = Vec::new();
-        for member in &cluster.members {
-            counts.push(member.server.metric("cloakwork_workers").await);
-        }
-        counts.iter().filter(|count| **count == 1.0).count() == 2
-    };
+    let each_has_a_worker = async |cluster: &Cluster| cluster.servers_with_workers().await == 2;
     eventually("each shard has a worker", || each_has_a_worker(&cluster)).await;
     acme.check_squares(&[3]).await;
     beta.check_squares(&[3]).await;

@@ -40,7 +40,8 @@ pub(crate) fn measure(runtime: &Runtime, effort: Effort, report: &mut Report) {
     for _ in 0..effort.rounds {
         for (shard, rates) in ["0", "1"].into_iter().zip(&mut rates) {
             cluster.command(&["tenant", "move", "beta", "--shard", shard]);
-            runtime.block_on(each_shard_has_a_worker(&cluster));
+            let has_workers = || async { cluster.servers_with_workers().await == 2 };
+            runtime.block_on(eventually("each shard has a worker", has_workers));
             let begun = Instant::now();
             let done = runtime.block_on(async {
                 let (one, other) = tokio::join!(acme.run_for(effort.slice), beta.run_for(effort.slice));
@@ -54,17 +55,6 @@ pub(crate) fn measure(runtime: &Runtime, effort: Effort, report: &mut Report) {
     report.add(Row::of(&name("one shard"), "jobs/s", &rates[0]));
     report.add(Row::of(&name("two shards"), "jobs/s", &rates[1]));
     report.add(Row::of("    two shards over one", "", &ratios).required(Bound::Least(1.8)));
-}
-
-async fn each_shard_has_a_worker(cluster: &Cluster) {
-    eventually("each shard has a worker", || async {
-        let mut with_worker = 0;
-        for member in &cluster.members {
-            with_worker += usize::from(member.server.metric("cloakwork_workers").await >= 1.0);
-        }
-        with_worker == 2
-    })
-    .await;
 }
 
 /// The callers of a tenant.

@@ -40,12 +40,8 @@ impl Cluster {
         Some(Self { shared, servers: [first, second, third], worker, token })
     }
 
-    /// A client that never repeats a call.
     async fn impatient(&self, server: usize) -> Client {
-        let mut options = ConnectOptions::new(self.servers[server].url());
-        options.token = Some(Token::new(&self.token).expect("a token"));
-        options.retry = RetryPolicy::NEVER;
-        Client::connect(&options).await.expect("the server answers")
+        impatient(&self.servers[server], &self.token).await
     }
 
     async fn owns(&self, server: usize) -> bool {
@@ -63,6 +59,14 @@ impl Cluster {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+}
+
+/// A client that never repeats a call.
+async fn impatient(server: &Server, token: &str) -> Client {
+    let mut options = ConnectOptions::new(server.url());
+    options.token = Some(Token::new(token).expect("a token"));
+    options.retry = RetryPolicy::NEVER;
+    Client::connect(&options).await.expect("the server answers")
 }
 
 /// Jobs that a caller runs one after the other until it is asked to stop.
@@ -175,10 +179,7 @@ async fn a_stopping_owner_does_not_wait_for_an_upload() {
         first.metric("cloakwork_upload_bytes_total").await >= received + 5000.0
     })
     .await;
-    let mut options = ConnectOptions::new(second.url());
-    options.token = Some(Token::new(&token).expect("a token"));
-    options.retry = RetryPolicy::NEVER;
-    let impatient = Client::connect(&options).await.expect("the server answers");
+    let impatient = impatient(&second, &token).await;
     let begun = Instant::now();
     first.process().signal(Signal::Terminate);
     while begun.elapsed() < Duration::from_secs(8) {
