@@ -66,7 +66,8 @@ async fn orphans_are_removed(home: Home) {
     // Leftovers: a commit with bytes and no row, a commit before its rename, and files of unknown
     // uploads.
     let orphan = home.blob_file(&Digest::of(b"orphan"));
-    let half = home.blob_file(&kept).with_extension("new");
+    let kept_file = home.blob_file(&kept);
+    let half = kept_file.with_extension("new");
     std::fs::create_dir_all(orphan.parent().expect("a directory")).expect("a directory");
     let staging = home.root().join("staging/alice");
     for path in [&orphan, &half, &staging.join("put-7"), &staging.join("0".repeat(32))] {
@@ -78,7 +79,7 @@ async fn orphans_are_removed(home: Home) {
     files.retain(|file| !file.ends_with("marker.txt"));
     // A bucket has no halves of commits, and an operator may have put other objects there.
     files.retain(|file| home.is_local() || *file != half);
-    assert_eq!(files, [home.blob_file(&kept)]);
+    assert_eq!(files, [kept_file]);
     assert_eq!(home.staged_files(), [staging.join(open.id.as_str())]);
     assert_eq!(read(&keystore, &kept, 0).await.expect("there"), bytes);
     assert_eq!(keystore.upload(&tenant(), &open.id).await.expect("open").committed_bytes, 500);
