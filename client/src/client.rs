@@ -8,12 +8,13 @@ use cloakwork_proto::v1::{
     job_service_client::JobServiceClient, key_service_client::KeyServiceClient,
     program_service_client::ProgramServiceClient,
 };
+use cloakwork_trace::TraceContext;
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status, service::interceptor::InterceptedService, transport::Channel};
 
 use crate::{
     ClientError, ConnectOptions, Result, RetryPolicy, Trust,
-    connect::{Authorization, MESSAGE_BYTES_MAX, Token},
+    connect::{Headers, MESSAGE_BYTES_MAX, Token},
     names,
     origin::Verification,
     retry::retry,
@@ -22,7 +23,8 @@ use crate::{
 /// A client of a server. Cloning is cheap, and all clones share one connection.
 #[derive(Clone, Debug)]
 pub struct Client {
-    service: Service,
+    channel: Channel,
+    headers: Headers,
     policy: RetryPolicy,
     call_timeout: Duration,
     /// Tenant name from the server, with which resource names begin. Requested once.
@@ -30,7 +32,7 @@ pub struct Client {
     pub(crate) verification: Arc<Verification>,
 }
 
-pub(crate) type Service = InterceptedService<Channel, Authorization>;
+pub(crate) type Service = InterceptedService<Channel, Headers>;
 
 impl Client {
     /// Prepares a connection, and asks the server for the caller's tenant. A wrong address,
@@ -54,7 +56,8 @@ impl Client {
     /// no use here, because nothing tells whether the channel leads to this machine.
     pub fn from_channel(channel: Channel, token: Option<Token>, policy: RetryPolicy, trust: Trust) -> Self {
         Self {
-            service: InterceptedService::new(channel, Authorization(token)),
+            channel,
+            headers: Headers { token, trace: None },
             policy,
             call_timeout: Duration::from_secs(30),
             tenant: Arc::default(),
@@ -70,6 +73,13 @@ impl Client {
     /// Sets the retry policy.
     pub fn retry_policy(self, policy: RetryPolicy) -> Self {
         Self { policy, ..self }
+    }
+
+    /// A client whose calls belong to a span of the application's. The server continues the trace
+    /// if it is sampled and the server traces calls.
+    pub fn in_trace(&self, context: TraceContext) -> Self {
+        let headers = Headers { trace: Some(context), ..self.headers.clone() };
+        Self { headers, ..self.clone() }
     }
 
     /// The server's capabilities: versions, limits, parameter sets, pools.
@@ -129,7 +139,7 @@ impl Client {
 /// Creates the stub of a service with the size limits that all stubs share.
 macro_rules! stub {
     ($client:expr, $stub:ident) => {
-        $stub::new($client.service.clone())
+        $stub::with_interceptor($client.channel.clone(), $client.headers.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cloakwork_proto::is_loopback;
+use cloakwork_trace::{TRACEPARENT, TraceContext};
 use tonic::{
     Request, Status,
     metadata::{Ascii, MetadataValue},
@@ -157,14 +158,22 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Adds the token to every call.
-#[derive(Clone, Debug)]
-pub(crate) struct Authorization(pub(crate) Option<Token>);
+/// Adds the token, and the context of a trace, to every call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Headers {
+    pub(crate) token: Option<Token>,
+    pub(crate) trace: Option<TraceContext>,
+}
 
-impl Interceptor for Authorization {
+impl Interceptor for Headers {
     fn call(&mut self, mut request: Request<()>) -> std::result::Result<Request<()>, Status> {
-        if let Some(Token(value)) = &self.0 {
+        if let Some(Token(value)) = &self.token {
             request.metadata_mut().insert("authorization", value.clone());
+        }
+        if let Some(trace) = self.trace
+            && let Ok(value) = trace.to_string().parse()
+        {
+            request.metadata_mut().insert(TRACEPARENT, value);
         }
         Ok(request)
     }

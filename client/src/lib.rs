@@ -93,6 +93,8 @@ pub use cloakwork_secret::{
     file::KeyFileError,
     format::FormatError,
 };
+/// The context of a trace.
+pub use cloakwork_trace::{SpanId, TraceContext, TraceId};
 pub use connect::{ConnectOptions, Identity, Token, sized};
 pub use digest::Digest;
 pub use error::{ClientError, Refusal, Result};

@@ -33,7 +33,7 @@ use crate::{
     known_keys::KnownKeys,
     reserve::Reserved,
     staging::Staging,
-    store::{Object, Store},
+    store::{Object, Store, StoreWatch},
     sweep,
     upload::{CLEARING, RESULT_COMMITS_MAX, RESULTS_MAX, Registry, TENANT_RESULT_COMMITS_MAX, WORKER_RESULTS_MAX},
     verify::{self, Content, Policy, Verifier},
@@ -52,6 +52,8 @@ pub struct Options {
     pub limits: Limits,
     /// Source of the current time.
     pub clock: Clock,
+    /// Takes note of operations on the store.
+    pub watch: Option<Arc<dyn StoreWatch>>,
 }
 
 /// Metadata of a committed blob.
@@ -118,7 +120,7 @@ impl Keystore {
         let limits = options.limits;
         let inner = Inner {
             staging: Staging::open(options.staging).await?,
-            store: Store::open(&options.store).await?,
+            store: Store::open(&options.store).await?.watched(options.watch),
             policy: Policy { allow_weak_sets: options.allow_weak_sets, list_bytes: limits.list_bytes },
             clock: options.clock,
             registry: Arc::default(),

@@ -42,6 +42,6 @@ pub use limits::Limits;
 pub use pins::{Pin, Pinning, Releasing};
 pub use reconcile::{Compared, Lost, compare, condemn};
 pub use reserve::Reservation;
-pub use store::{ByteStream, S3Options, StoreOptions};
+pub use store::{ByteStream, S3Options, StoreOptions, StoreWatch};
 pub use sweep::Swept;
 pub use upload::{UploadInfo, UploadPage, UploadWriter};

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -75,23 +75,54 @@ pub struct S3Options {
 /// still appear later.
 pub(crate) type Leftover = BoxFuture<'static, ()>;
 
+/// Takes note of operations on the store.
+pub trait StoreWatch: std::fmt::Debug + Send + Sync {
+    /// An operation has ended after a time, and may have failed. A read ends with its first bytes.
+    fn ended(&self, operation: &'static str, took: Duration, has_failed: bool);
+}
+
 /// The store of committed blobs.
 #[derive(Debug)]
-pub(crate) enum Store {
+pub(crate) struct Store {
+    place: Place,
+    watch: Option<Arc<dyn StoreWatch>>,
+}
+
+#[derive(Debug)]
+enum Place {
     Local(Arc<LocalStore>),
     Remote(RemoteStore),
 }
 
 impl Store {
     pub(crate) async fn open(options: &StoreOptions) -> Result<Self, Error> {
-        match options {
-            StoreOptions::Local(root) => Ok(Self::Local(Arc::new(LocalStore::open(root.clone()).await?))),
-            StoreOptions::S3(options) => Ok(Self::Remote(RemoteStore::open(options)?)),
-        }
+        let place = match options {
+            StoreOptions::Local(root) => Place::Local(Arc::new(LocalStore::open(root.clone()).await?)),
+            StoreOptions::S3(options) => Place::Remote(RemoteStore::open(options)?),
+        };
+        Ok(Self { place, watch: None })
+    }
+
+    /// The store with operations that `watch` takes note of.
+    pub(crate) fn watched(self, watch: Option<Arc<dyn StoreWatch>>) -> Self {
+        Self { watch, ..self }
     }
 
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self, Self::Local(_))
+        matches!(self.place, Place::Local(_))
+    }
+
+    async fn timed<T>(
+        &self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let began = Instant::now();
+        let result = work.await;
+        if let Some(watch) = &self.watch {
+            watch.ended(operation, began.elapsed(), result.is_err());
+        }
+        result
     }
 
     /// Commits a staged and fsynced file under a name, whole or not at all. An existing object of
@@ -99,80 +130,89 @@ impl Store {
     /// the blob. An abort ends the wait for a bucket, and the requests in flight are returned. The
     /// caller must check `abort` afterwards: if it has fired, the object may be missing.
     pub(crate) async fn commit(&self, staged: &Path, name: &str, abort: &Abort) -> Result<Option<Leftover>, Error> {
-        match self {
-            Self::Local(local) => {
-                let (local, staged, name) = (local.clone(), staged.to_owned(), name.to_owned());
-                tokio::task::spawn_blocking(move || local.commit(&staged, &name)).await??;
-                Ok(None)
+        let commit = async {
+            match &self.place {
+                Place::Local(local) => {
+                    let (local, staged, name) = (local.clone(), staged.to_owned(), name.to_owned());
+                    tokio::task::spawn_blocking(move || local.commit(&staged, &name)).await??;
+                    Ok(None)
+                }
+                Place::Remote(remote) => remote.commit(staged, name, abort).await,
             }
-            Self::Remote(remote) => remote.commit(staged, name, abort).await,
-        }
+        };
+        self.timed("commit", commit).await
     }
 
     /// Reads the bytes of a blob from an offset on; `None` if no object has the name.
     pub(crate) async fn read(&self, name: &str, offset: u64, size: u64) -> Result<Option<ByteStream>, Error> {
-        match self {
-            Self::Local(local) => local.read(name, offset).await,
-            Self::Remote(remote) => remote.read(name, offset, size).await,
-        }
+        let read = async {
+            match &self.place {
+                Place::Local(local) => local.read(name, offset).await,
+                Place::Remote(remote) => remote.read(name, offset, size).await,
+            }
+        };
+        self.timed("read", read).await
     }
 
     /// A URL at which anyone can read the object for `valid`, if the store can make one.
     pub(crate) async fn url(&self, name: &str, valid: Duration) -> Result<Option<String>, Error> {
-        match self {
-            Self::Local(_) => Ok(None),
-            Self::Remote(remote) => remote.url(name, valid).await,
+        match &self.place {
+            Place::Local(_) => Ok(None),
+            Place::Remote(remote) => remote.url(name, valid).await,
         }
     }
 
     /// Removes a blob. A missing object is not an error.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Error> {
-        match self {
-            Self::Local(local) => local.remove(name).await,
-            Self::Remote(remote) => remote.remove(name).await,
-        }
+        let remove = async {
+            match &self.place {
+                Place::Local(local) => local.remove(name).await,
+                Place::Remote(remote) => remote.remove(name).await,
+            }
+        };
+        self.timed("remove", remove).await
     }
 
     /// Whether an object has the name.
     pub(crate) async fn has(&self, name: &str) -> Result<bool, Error> {
-        match self {
-            Self::Local(local) => local.has(name).await,
-            Self::Remote(remote) => remote.has(name).await,
+        match &self.place {
+            Place::Local(local) => local.has(name).await,
+            Place::Remote(remote) => remote.has(name).await,
         }
     }
 
     /// The text of the store's marker, if the store has one.
     pub(crate) async fn marker(&self) -> Result<Option<String>, Error> {
-        match self {
-            Self::Local(local) => local.marker().await,
-            Self::Remote(remote) => remote.marker().await,
+        match &self.place {
+            Place::Local(local) => local.marker().await,
+            Place::Remote(remote) => remote.marker().await,
         }
     }
 
     /// Writes the store's marker. Returns false if `only_new` is set and another server has written
     /// one meanwhile.
     pub(crate) async fn place_marker(&self, text: &str, only_new: bool) -> Result<bool, Error> {
-        match self {
+        match &self.place {
             // No other server writes into the directory.
-            Self::Local(local) => {
+            Place::Local(local) => {
                 let (local, text) = (local.clone(), text.to_owned());
                 tokio::task::spawn_blocking(move || local.place_marker(&text)).await??;
                 Ok(true)
             }
-            Self::Remote(remote) => remote.place_marker(text, only_new).await,
+            Place::Remote(remote) => remote.place_marker(text, only_new).await,
         }
     }
 
     /// Names of all objects that are old enough to be orphans if the catalogue does not know them:
     /// those that were written by `orphaned_micros`. The age of a file does not matter.
     pub(crate) async fn names(&self, orphaned_micros: i64) -> Result<BoxStream<'static, Result<String, Error>>, Error> {
-        match self {
-            Self::Local(local) => {
+        match &self.place {
+            Place::Local(local) => {
                 let local = local.clone();
                 let names = tokio::task::spawn_blocking(move || local.names()).await??;
                 Ok(stream::iter(names).map(Ok).boxed())
             }
-            Self::Remote(remote) => Ok(remote.names(orphaned_micros)),
+            Place::Remote(remote) => Ok(remote.names(orphaned_micros)),
         }
     }
 }

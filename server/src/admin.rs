@@ -12,10 +12,14 @@ use std::{
 use axum::{
     Router,
     extract::State,
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::{
+        HeaderMap, StatusCode,
+        header::{ACCEPT, CONTENT_TYPE},
+    },
     response::{IntoResponse, Response},
     routing::get,
 };
+use cloakwork_telemetry::Format;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -120,12 +124,7 @@ async fn readyz(State(readiness): State<Readiness>) -> (StatusCode, &'static str
     }
 }
 
-async fn metrics(State(telemetry): State<Arc<Telemetry>>) -> Response {
-    match telemetry.scrape() {
-        Ok(text) => ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "exporting the metrics failed");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
+async fn metrics(State(telemetry): State<Arc<Telemetry>>, headers: HeaderMap) -> Response {
+    let format = Format::accepted(headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
+    ([(CONTENT_TYPE, format.content_type())], telemetry.scrape(format)).into_response()
 }

@@ -101,6 +101,8 @@ impl Admission {
             program: program.id,
             key_id,
             set,
+            operation: program.operation(),
+            trace: caller.trace,
             rows,
             pbs_count,
             cost,

@@ -102,7 +102,7 @@ impl Backend {
         installation: Arc<Installation>,
     ) -> Result<Self, ApiError> {
         let limits = Arc::new(config.limits.clone());
-        let keystore = Keystore::open(keystore_options(config, clock.clone()), &database).await?;
+        let keystore = Keystore::open(keystore_options(config, clock.clone(), telemetry.clone()), &database).await?;
         let shard = ownership.shard();
         let store = Store::owned(database.clone(), ownership);
         let keys = KeyUses::default();
@@ -280,6 +280,8 @@ impl Backend {
             // so the worker's grace is shorter than the server's.
             grace: Duration::from_millis(self.limits.drain_ms) * 2 / 3,
             clock: self.clock.clone(),
+            metrics: Some(Arc::new(cloakwork_worker::metrics::Metrics::new(&self.telemetry.registry))),
+            tracer: self.telemetry.tracer.clone(),
             ..cloakwork_worker::Options::default()
         };
         if config.worker.threads > 0 {
@@ -364,7 +366,7 @@ async fn remember_requests(store: Store, mut looks: watch::Receiver<Seen>) {
 /// Pause after a read that failed.
 const REQUESTS_PAUSE: Duration = Duration::from_secs(10);
 
-fn keystore_options(config: &Config, clock: Clock) -> Options {
+fn keystore_options(config: &Config, clock: Clock, telemetry: Arc<Telemetry>) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
     Options {
         staging: storage.directory.join(STAGING),
@@ -372,6 +374,7 @@ fn keystore_options(config: &Config, clock: Clock) -> Options {
         allow_weak_sets: *allow_weak_sets,
         limits: keystore_limits(limits),
         clock,
+        watch: Some(telemetry),
     }
 }
 
@@ -414,7 +417,7 @@ mod tests {
         let mut config = Config::default();
         config.storage.directory = directory.path().to_owned();
         let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await;
-        let telemetry = Arc::new(Telemetry::new().unwrap());
+        let telemetry = Arc::new(Telemetry::new(10).unwrap());
         let installation =
             crate::installation::tests::installation(directory.path(), Clock::system(), telemetry.clone());
         let (clock, ownership) = (Clock::system(), Ownership::of_directory());

@@ -1,6 +1,7 @@
 //! The caller of an RPC as the services see it.
 
 use cloakwork_keystore::TenantId;
+use cloakwork_trace::TraceContext;
 use tonic::Request;
 
 use crate::{
@@ -15,6 +16,8 @@ pub struct Caller {
     pub principal: Principal,
     /// The caller's tenant, in the key store's type.
     pub tenant: TenantId,
+    /// The span of the call, if the call is traced.
+    pub trace: Option<TraceContext>,
 }
 
 impl Caller {
@@ -23,6 +26,6 @@ impl Caller {
         let principal = request.extensions().get::<Principal>().cloned();
         let principal = principal.ok_or_else(|| UNAUTHENTICATED.error("the call is not authenticated"))?;
         let tenant = TenantId::new(principal.tenant.as_str())?;
-        Ok(Self { principal, tenant })
+        Ok(Self { principal, tenant, trace: request.extensions().get().copied() })
     }
 }

@@ -20,7 +20,7 @@ use cloakwork_attestation::Anchor;
 use cloakwork_proto::is_loopback;
 pub use pools::{Pool, REFERENCE_SET, Sets};
 pub use print::print;
-pub use value::{BlobStore, LogFormat};
+pub use value::{BlobStore, LogFormat, OtlpProtocol};
 
 use crate::{address::TrustedProxies, limits::Limits};
 
@@ -50,6 +50,8 @@ pub struct Config {
     pub pools: BTreeMap<String, Pool>,
     /// Logging.
     pub log: Log,
+    /// Export of traces and metrics.
+    pub telemetry: Telemetry,
     /// All limits.
     pub limits: Limits,
 }
@@ -156,6 +158,25 @@ pub struct Log {
     pub level: String,
 }
 
+/// Export of traces and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Telemetry {
+    /// Address of a collector of OpenTelemetry; empty for no export.
+    pub otlp_endpoint: String,
+    /// The protocol at this address.
+    pub otlp_protocol: OtlpProtocol,
+    /// Authority whose certificates the collector may present, in PEM.
+    pub otlp_ca_file: Option<PathBuf>,
+    /// File with headers of the requests to the collector.
+    pub otlp_headers_file: Option<PathBuf>,
+    /// Percentage of the calls without a trace that begin one.
+    pub trace_percent: u64,
+    /// Maximum number of traces in a second.
+    pub traces_per_second: u64,
+    /// Interval between two exports of all metrics; 0 for none.
+    pub metrics_seconds: u64,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -185,6 +206,15 @@ impl Default for Config {
             worker: Worker { embedded: true, threads: 0, memory_bytes: 0, vector_memory_bytes: 0 },
             pools: BTreeMap::new(),
             log: Log { format: LogFormat::Text, level: "info".to_owned() },
+            telemetry: Telemetry {
+                otlp_endpoint: String::new(),
+                otlp_protocol: OtlpProtocol::Grpc,
+                otlp_ca_file: None,
+                otlp_headers_file: None,
+                trace_percent: 1,
+                traces_per_second: 100,
+                metrics_seconds: 60,
+            },
             limits: Limits::default(),
         }
     }

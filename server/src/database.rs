@@ -42,6 +42,13 @@ pub const SCHEMA: Schema = Schema {
             postgres: Some(include_str!("../migrations/postgres/0011_shards.sql")),
             compatible_from: 9,
         },
+        Migration {
+            version: 12,
+            name: "traces",
+            sqlite: include_str!("../migrations/sqlite/0012_traces.sql"),
+            postgres: Some(include_str!("../migrations/postgres/0012_traces.sql")),
+            compatible_from: 9,
+        },
     ],
 };
 

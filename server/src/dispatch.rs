@@ -9,6 +9,7 @@
 //! result of a job do not wait for its transactions (`settle.rs`).
 
 mod actor;
+mod audit;
 mod backlog;
 mod checks;
 mod command;
@@ -22,6 +23,7 @@ mod pools;
 mod record;
 mod recover;
 mod settle;
+mod spans;
 mod submit;
 mod workers;
 

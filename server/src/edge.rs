@@ -20,6 +20,7 @@ mod request;
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use cloakwork_trace::{TRACEPARENT, TraceContext};
 use http::{
     HeaderValue, Request, Response, StatusCode,
     header::{ALLOW, AUTHORIZATION},
@@ -33,6 +34,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body};
+use tracing::Instrument as _;
 
 pub use deadline::Deadline;
 pub use embedded::Door;
@@ -49,13 +51,14 @@ use crate::{
     error::{ADDRESS_LIMITED, ApiError, DRAINING, METHOD_UNKNOWN},
     limits::Limits,
     metrics::Telemetry,
+    tenant::Tenant,
 };
 use admission::Admission;
 use answers::Answers;
 use arrival::{Arrivals, Charge};
 use attempt::Attempt;
 use body::{Answer, Cut, Guarded, Taken};
-use call::{Call, RequestState};
+use call::{Call, CallTrace, RequestState};
 use memory::Memory;
 use probe::{Probe, Probes};
 use request::Received;
@@ -111,6 +114,17 @@ impl Edge {
             limits: limits.clone(),
             draining,
         })
+    }
+
+    /// The use of limits: name, use and limit of each.
+    pub fn uses(&self) -> [(&'static str, u64, u64); 3] {
+        let Limits { requests, watchers, held_bytes, .. } = self.limits;
+        let [used_requests, used_watchers] = self.admission.used();
+        [
+            ("requests", used_requests, requests),
+            ("watchers", used_watchers, watchers),
+            ("message_bytes", self.memory.used(), held_bytes),
+        ]
     }
 
     /// Calls of tenants that this server handles.
@@ -307,15 +321,18 @@ impl Edge {
         // The embedded worker shares the memory of this process, so its calls have no limits here.
         let load = if peer == Peer::Embedded { Load::Free } else { rule.load };
         let place = self.admission.enter(load, &tenant)?;
+        let logged = self.trace(rule, &mut request, &tenant, &state);
         request.extensions_mut().insert(principal);
         if peer == Peer::Embedded {
-            return Ok((self.forward.route(peer, rule, request).await?, Taken::Tenant(place, None)));
+            let response = self.forward.route(peer, rule, request).instrument(logged).await?;
+            return Ok((response, Taken::Tenant(place, None)));
         }
         let received = |body, held| Received::new(body, held, rule, &self.limits, state);
         // Reports do not count against the memory for messages, which tenants may fill: a worker
         // whose reports are refused loses its jobs. The places of streams limit their memory.
         if rule.load == Load::Attached {
-            let response = self.forward.route(peer, rule, request.map(|body| received(body, None))).await?;
+            let request = request.map(|body| received(body, None));
+            let response = self.forward.route(peer, rule, request).instrument(logged).await?;
             return Ok((response, Taken::Tenant(place, None)));
         }
         let memory = self.memory.of(&tenant);
@@ -324,10 +341,30 @@ impl Edge {
         // A call that waits for a job releases its request before the answer. For other calls, the
         // edge holds the request's bytes until the handler returns.
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
-        let response = self.forward.route(peer, rule, request.map(|body| received(body, Some(held)))).await?;
+        let request = request.map(|body| received(body, Some(held)));
+        let response = self.forward.route(peer, rule, request).instrument(logged).await?;
         drop(until_answered);
         let answers = if rule.load == Load::Free { self.worker_answers.of(&tenant) } else { memory };
         Ok((response, Taken::Tenant(place, Some(answers))))
+    }
+
+    /// Begins the span of a call, if the call is traced. The handler finds the span's context in
+    /// the extensions of the request, and the next server in its headers. Calls of workers begin
+    /// no traces. Returns the span of log lines, which name the trace.
+    fn trace<B>(&self, rule: &Rule, request: &mut Request<B>, tenant: &Tenant, state: &RequestState) -> tracing::Span {
+        let given = request.headers().get(TRACEPARENT).and_then(|value| TraceContext::parse(value.to_str().ok()?));
+        let begins = given.is_some() || !rule.is_of_workers();
+        let Some(context) = begins.then(|| self.telemetry.enter(given)).flatten() else {
+            return tracing::Span::none();
+        };
+        if let Ok(value) = HeaderValue::from_str(&context.to_string()) {
+            request.headers_mut().insert(TRACEPARENT, value);
+        }
+        request.extensions_mut().insert(context);
+        let (at, at_nanos) = (std::time::Instant::now(), self.telemetry.now_nanos());
+        let parent = given.map(|given| given.span);
+        state.trace(CallTrace { context, parent, tenant: tenant.clone(), at, at_nanos });
+        tracing::info_span!("call", trace_id = %context.trace)
     }
 
     /// Charges the caller's address for an unauthenticated act, and pauses reading of the

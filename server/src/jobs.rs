@@ -13,6 +13,7 @@ use cloakwork_circuit::ProgramId;
 use cloakwork_params::{AnySet, KeyId, ParameterSet};
 use cloakwork_proto::v1;
 use cloakwork_scheduler::{JobId, Stage};
+use cloakwork_trace::TraceContext;
 
 pub use group::{GROUP_BYTES, group_bytes};
 pub use latency::Timeline;
@@ -37,6 +38,11 @@ pub struct JobMeta {
     pub key_id: KeyId,
     /// The parameter set.
     pub set: AnySet,
+    /// The kind of the program's operations, for metrics. Empty for a job that an earlier version
+    /// of the server has stored.
+    pub operation: &'static str,
+    /// The span of the job, if its trace is sampled.
+    pub trace: Option<TraceContext>,
     /// Number of input rows.
     pub rows: u64,
     /// Total number of bootstraps.

@@ -36,6 +36,7 @@ pub mod owner;
 pub mod page;
 pub mod programs;
 pub mod quota;
+mod readings;
 pub mod resource;
 mod run;
 pub mod services;

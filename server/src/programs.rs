@@ -39,6 +39,8 @@ pub enum Family {
 pub struct Blocks {
     /// The parameter set.
     pub set: &'static ParameterSet,
+    /// The kind of the program's operations if they are of one kind.
+    pub operation: &'static str,
     /// The inputs.
     pub inputs: Vec<Input>,
     /// The row types of the outputs.
@@ -58,6 +60,14 @@ impl Compiled {
         }
     }
 
+    /// The kind of the program's operations if they are of one kind.
+    pub fn operation(&self) -> &'static str {
+        match &self.family {
+            Family::Blocks(blocks) => blocks.operation,
+            Family::Vectors(outline) => outline.operation,
+        }
+    }
+
     /// Bytes that the value takes in memory, approximately.
     fn held_bytes(&self) -> usize {
         let of_family = match &self.family {
@@ -74,6 +84,7 @@ impl Blocks {
     fn of(program: &Program) -> Self {
         Self {
             set: program.set(),
+            operation: program.operation(),
             inputs: program.inputs().to_vec(),
             outputs: program.output_types().collect(),
             work: program.cost(Goal::Work),

@@ -49,6 +49,12 @@ impl Store {
         &self.ownership
     }
 
+    /// Number of the state that queries see, or `None` during a write through this handle or a
+    /// clone of it.
+    pub fn version(&self) -> Option<u64> {
+        self.database.version()
+    }
+
     /// A handle whose calls use the database as `asker`, instead of as the tenant that they name.
     pub fn always_as(&self, asker: Asker<'static>) -> Self {
         Self { database: self.database.always_as(asker), ..self.clone() }

@@ -31,7 +31,7 @@ impl TestBackend {
         let directory = tempfile::tempdir().unwrap();
         let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 2).await;
         let time = ManualClock::at(1_700_000_000_000_000);
-        let (limits, telemetry) = (Arc::new(limits), Arc::new(Telemetry::new().unwrap()));
+        let (limits, telemetry) = (Arc::new(limits), Arc::new(Telemetry::new(10).unwrap()));
         let store = Store::new(database.clone());
         let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
         let parts = Parts {

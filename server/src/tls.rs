@@ -141,6 +141,15 @@ pub fn client_config(authority: &Path) -> Result<ClientTlsConfig, TlsError> {
     Ok(ClientTlsConfig::new().ca_certificate(tonic::transport::Certificate::from_pem(text)))
 }
 
+/// When the first certificate of a file expires, in seconds of Unix time.
+pub fn expires_seconds(file: &Path) -> Result<i64, TlsError> {
+    let text = read(file)?;
+    let first = certificates(file, &text)?.swap_remove(0);
+    let parsed = x509_parser::parse_x509_certificate(&first);
+    let (_, certificate) = parsed.map_err(|error| malformed(file, "a certificate", error))?;
+    Ok(certificate.validity().not_after.timestamp())
+}
+
 fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let all = all.map_err(|error| malformed(path, "certificates", error))?;

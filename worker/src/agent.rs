@@ -29,6 +29,7 @@ use cloakwork_params::AnySet;
 use cloakwork_proto::v1;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use self::{crowd::Crowd, memory::JobMemory};
 use crate::{
@@ -38,8 +39,10 @@ use crate::{
     direct::Direct,
     engine::{Engine, JobStatus},
     failure::caught,
+    job_trace::JobTrace,
     key_cache::KeyCache,
     locked::Locked as _,
+    observer::Observer,
     programs::Programs,
     vectors::Vectors,
 };
@@ -70,6 +73,7 @@ pub(crate) struct Agent {
     /// Notified when the next report to the server is due early.
     changed: Arc<Notify>,
     draining: AtomicBool,
+    observer: Observer,
 }
 
 /// Key of a lease in a map.
@@ -85,6 +89,8 @@ struct Held {
     /// Whether the job is on vectors.
     is_on_vectors: bool,
     status: Arc<JobStatus>,
+    /// The spans of the job, if the job is traced.
+    trace: Option<JobTrace>,
     /// Cancelled when the server no longer wants the job.
     withdrawn: CancellationToken,
 }
@@ -110,13 +116,15 @@ impl Agent {
         let attestor = Attestor::new(options.key.clone(), options.clock.clone())?;
         let changed = Arc::new(Notify::new());
         let info = device.describe();
+        let Options { metrics, tracer, clock, .. } = &options;
+        let observer = Observer { metrics: metrics.clone(), tracer: tracer.clone(), clock: clock.clone() };
         Ok(Self {
             client: client(uplink, options.token.as_deref())?,
             worker_id: Bytes::copy_from_slice(&attestor.worker_id()),
             store: options.blob_store.as_deref().map(Direct::new).transpose()?.map(Arc::new),
             attestor,
-            engine: Engine::start(device.clone(), options.arena_memory)?,
-            keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
+            engine: Engine::start(device.clone(), options.arena_memory, observer.clone())?,
+            keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone(), options.metrics.clone())),
             programs: Programs::default(),
             vectors: Vectors::start(device.as_ref(), options.vector_memory, options.threads, &changed)?.map(Arc::new),
             lanes: (info.tile * info.units) as u64,
@@ -126,6 +134,7 @@ impl Agent {
             ended: Mutex::default(),
             changed,
             draining: AtomicBool::new(false),
+            observer,
             device,
             options,
         })
@@ -213,14 +222,19 @@ impl Agent {
         }
         let is_on_vectors = matches!(AnySet::by_name(&content.parameter_set), Some(AnySet::Ckks(_)));
         let (status, withdrawn) = (Arc::default(), CancellationToken::new());
-        let held = Arc::new(Held { lease, is_on_vectors, status, withdrawn });
+        let trace = JobTrace::begin(&self.observer, &content.traceparent);
+        let logged = match &trace {
+            Some(trace) => tracing::info_span!("job", trace_id = %trace.context().trace),
+            None => tracing::Span::none(),
+        };
+        let held = Arc::new(Held { lease, is_on_vectors, status, trace, withdrawn });
         all.insert(id.clone(), held.clone());
         drop(all);
         self.changed.notify_one();
         let left = assignment.time_left.and_then(|left| Duration::try_from(left).ok());
         let deadline = left.map(|left| Instant::now() + left);
         let agent = self.clone();
-        tokio::spawn(async move {
+        let work = async move {
             let mut job = pin!(caught(agent.do_job(&held, content, deadline)));
             tokio::select! {
                 () = held.withdrawn.cancelled() => {
@@ -236,7 +250,8 @@ impl Agent {
                 _ = &mut job => {}
             }
             agent.end(&id);
-        });
+        };
+        tokio::spawn(work.instrument(logged));
     }
 
     /// Forgets a job that has ended. No report names its lease any more. If the server does not

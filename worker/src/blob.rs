@@ -9,10 +9,11 @@ use std::{
 use bytes::{Buf as _, Bytes};
 use cloakwork_proto::v1;
 use cloakwork_retry::Pauses;
+use cloakwork_trace::TraceContext;
 use tokio::{runtime::Handle, sync::mpsc, time::Instant};
-use tonic::Status;
+use tonic::{Request, Status};
 
-use crate::{connection::Client, direct::Direct, failure::JobFailure};
+use crate::{connection::Client, direct::Direct, failure::JobFailure, job_trace::add_to};
 
 /// Reads blobs under one lease.
 #[derive(Clone)]
@@ -22,6 +23,8 @@ pub(crate) struct BlobReader {
     pub(crate) lease: v1::Lease,
     /// The store, for large blobs.
     pub(crate) store: Option<Arc<Direct>>,
+    /// The span of the job, if the job is traced.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// Pieces of a blob that may wait to be read. At a megabyte per piece, the channel bounds the
@@ -106,6 +109,10 @@ impl BlobReader {
         };
         let late = |_| Status::deadline_exceeded("the server sent nothing for too long");
         let mut client = self.client.clone();
+        let mut request = Request::new(request);
+        if let Some(trace) = self.trace {
+            add_to(trace, request.metadata_mut());
+        }
         let call = client.read_blob(request);
         let mut stream = tokio::time::timeout(PIECE_TIMEOUT, call).await.map_err(late)??.into_inner();
         while let Some(message) = tokio::time::timeout(PIECE_TIMEOUT, stream.message()).await.map_err(late)?? {
@@ -246,7 +253,8 @@ mod tests {
         };
         let server = WorkerServiceServer::new(Away { until: Instant::now() + away, blob });
         let client = client(Uplink::new(server), None).expect("a client");
-        (digest, BlobReader { client, worker_id: Bytes::new(), lease: v1::Lease::default(), store: None })
+        let lease = v1::Lease::default();
+        (digest, BlobReader { client, worker_id: Bytes::new(), lease, store: None, trace: None })
     }
 
     async fn read_after(away: Duration) -> Result<Bytes, JobFailure> {

@@ -7,6 +7,7 @@ use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Parser;
 use cloakwork_proto::is_loopback;
+use cloakwork_telemetry::{Collector, Protocol};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use tracing_subscriber::EnvFilter;
 
@@ -84,16 +85,51 @@ pub struct Cli {
     /// Seconds that jobs may go on after the worker is asked to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,
-    /// Address of an HTTP port that serves sensor readings of GPUs under /metrics, for example
-    /// 127.0.0.1:7272. The port is open to everyone who can reach it
+    /// Address of an HTTP port that serves the worker's metrics and the sensor readings of its GPUs
+    /// under /metrics, for example 127.0.0.1:7272. The port is open to everyone who can reach it
     #[arg(long, value_name = "ADDRESS", env = "CLOAKWORK_WORKER_METRICS")]
     metrics: Option<SocketAddr>,
+    /// Address of a collector of OpenTelemetry, such as http://127.0.0.1:4317. The worker sends it
+    /// the spans of traced jobs, and its metrics once a minute. The server decides which jobs are
+    /// traced
+    #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_OTLP_ENDPOINT")]
+    otlp_endpoint: Option<String>,
+    /// Protocol of the collector, usually grpc on port 4317 and http on port 4318
+    #[arg(long, value_enum, default_value = "grpc", requires = "otlp_endpoint")]
+    otlp_protocol: OtlpProtocol,
+    /// Certificate authority of the collector's certificate (PEM); by default those of the system
+    #[arg(long, value_name = "FILE", requires = "otlp_endpoint")]
+    otlp_ca: Option<PathBuf>,
+    /// File with headers of the requests to the collector, such as a token: a line for each, as in
+    /// 'authorization: Bearer ...'
+    #[arg(long, value_name = "FILE", requires = "otlp_endpoint")]
+    otlp_headers_file: Option<PathBuf>,
     /// Log filter, for example 'info' or 'cloakwork_worker=debug'
     #[arg(long, value_name = "FILTER", default_value = "info", env = "CLOAKWORK_LOG")]
     log: String,
 }
 
+/// A protocol of collectors.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OtlpProtocol {
+    Grpc,
+    Http,
+}
+
 impl Cli {
+    /// The collector that spans and metrics go to.
+    fn collector(&self) -> Option<Collector> {
+        self.otlp_endpoint.as_ref().map(|endpoint| Collector {
+            endpoint: endpoint.clone(),
+            protocol: match self.otlp_protocol {
+                OtlpProtocol::Grpc => Protocol::Grpc,
+                OtlpProtocol::Http => Protocol::Http,
+            },
+            ca_file: self.otlp_ca.clone(),
+            headers_file: self.otlp_headers_file.clone(),
+        })
+    }
+
     fn log_filter(&self) -> EnvFilter {
         EnvFilter::new(&self.log)
     }

@@ -33,7 +33,7 @@ pub(crate) use self::{
     plan::Plan,
     width::preferred,
 };
-use crate::{failure::JobFailure, group::GroupId, locked::Locked as _, pulse::Pulse};
+use crate::{failure::JobFailure, group::GroupId, locked::Locked as _, observer::Observer, pulse::Pulse};
 
 enum Command {
     Job(Box<EngineJob>),
@@ -61,8 +61,8 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts an engine whose rows in progress take at most `arena_bytes` on the device.
-    pub(crate) fn start(device: Arc<dyn Device>, arena_bytes: u64) -> std::io::Result<Self> {
-        Self::start_with_idle_time(device, arena_bytes, IDLE_GROUP_TIME)
+    pub(crate) fn start(device: Arc<dyn Device>, arena_bytes: u64, observer: Observer) -> std::io::Result<Self> {
+        Self::start_with_idle_time(device, arena_bytes, IDLE_GROUP_TIME, observer)
     }
 
     /// Starts an engine whose last group stays for `idle_group_time` without jobs.
@@ -70,6 +70,7 @@ impl Engine {
         device: Arc<dyn Device>,
         arena_bytes: u64,
         idle_group_time: Duration,
+        observer: Observer,
     ) -> std::io::Result<Self> {
         let (commands, inbox) = mpsc::channel();
         let woken = Arc::new(AtomicBool::new(false));
@@ -84,7 +85,7 @@ impl Engine {
         };
         device.set_waker(Arc::new(waker));
         let pulse = Arc::<Pulse>::default();
-        let mut core = core::Core::new(device, inbox, woken, pulse.clone(), arena_bytes, idle_group_time);
+        let mut core = core::Core::new(device, inbox, woken, pulse.clone(), arena_bytes, idle_group_time, observer);
         let panic = Arc::<OnceLock<String>>::default();
         let noted = panic.clone();
         let work = move || {

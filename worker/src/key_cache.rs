@@ -20,7 +20,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use remote::RemoteKey;
 
-use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locked as _};
+use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locked as _, metrics::Metrics};
 
 /// Keys by group. Keys in use stay resident. Among unused keys, companions are evicted first, and
 /// within each kind the least recently used key is first.
@@ -40,6 +40,7 @@ pub(crate) struct KeyCache {
     keys_waiting: AtomicUsize,
     /// Groups whose companion must not be loaded before the given time.
     companion_retry_after: Mutex<HashMap<GroupId, Instant>>,
+    metrics: Option<Arc<Metrics>>,
 }
 
 /// Maximum number of concurrent loads. A load uses all threads, and holds the parts beside the
@@ -115,7 +116,12 @@ struct Loader {
 }
 
 impl KeyCache {
-    pub(crate) fn new(device: Arc<dyn Device>, budget: u64, changed: Arc<Notify>) -> Self {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        budget: u64,
+        changed: Arc<Notify>,
+        metrics: Option<Arc<Metrics>>,
+    ) -> Self {
         let uses_companions = device.describe().capabilities.uses_companions;
         Self {
             device,
@@ -126,6 +132,7 @@ impl KeyCache {
             loads: Semaphore::new(LOADS_AT_ONCE),
             keys_waiting: AtomicUsize::new(0),
             companion_retry_after: Mutex::default(),
+            metrics,
         }
     }
 
@@ -156,7 +163,12 @@ impl KeyCache {
             let step = self.step(request, needed, Purpose::Jobs);
             drop(last_load.take());
             let (mut load, mine) = match step {
-                Step::Done(lease) => return Ok((lease, resident)),
+                Step::Done(lease) => {
+                    if let Some(metrics) = &self.metrics {
+                        metrics.key_lookups.add(1, [if resident { "hit" } else { "miss" }]);
+                    }
+                    return Ok((lease, resident));
+                }
                 Step::Wait(load) => (load, false),
                 Step::Load(loader) => {
                     let load = loader.sender.subscribe();
@@ -284,6 +296,9 @@ impl KeyCache {
             if let Key::Ready { slot, .. } = *key {
                 self.device.evict_key(slot);
                 self.changed.notify_one();
+                if let Some(metrics) = &self.metrics {
+                    metrics.key_evictions.add(1, []);
+                }
             }
         }
         Step::Load(Loader { sender, place })
@@ -306,11 +321,15 @@ impl KeyCache {
         let Loader { sender, place } = loader;
         let turn = self.loads.acquire().await.expect("the semaphore is never closed");
         sender.send_replace(Load::Running);
+        let began = Instant::now();
         let source = RemoteKey::new(&request);
         let device = self.device.clone();
         let loaded = tokio::task::spawn_blocking(move || device.load_key(&source)).await;
         let loaded = loaded.unwrap_or_else(|error| Err(DeviceError::Lost { message: error.to_string() }));
         drop(turn);
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| loaded.is_ok()) {
+            metrics.key_load.record(began.elapsed().as_secs_f64(), []);
+        }
         let result = self.keep(&request, purpose, loaded);
         sender.send_replace(Load::Ended(result));
         // `closed` returns when every caller of this load has its lease or is gone. Only then are

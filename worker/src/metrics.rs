@@ -1,97 +1,39 @@
-//! Prometheus metrics of a worker's GPUs. Labels are a GPU's number and place, and fixed text of
-//! this file. No input from a client creates a series.
+//! Metrics of a worker, and the port that exports them.
 
+mod energy;
+mod gpus;
 mod port;
+mod table;
 
-use std::{fmt::Write as _, io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 
-use cloakwork_cuda::{
-    gpu::Description,
-    sensors::{self, LIMITS, Reading, Sensors},
-};
+use cloakwork_device::WorkStats;
+use cloakwork_params::ParameterSet;
+use cloakwork_proto::v1::WaveCut;
+use cloakwork_telemetry::{Format, Registry};
 
-/// GPUs and the reader of their sensors.
-pub(crate) struct Metrics {
-    gpus: Vec<Description>,
-    /// `None` if no sensors can be read.
-    sensors: Option<Arc<dyn Sensors>>,
+use energy::Energy;
+pub(crate) use gpus::Gpus;
+pub use table::{METRICS, Metrics};
+
+/// The metrics of a worker process.
+pub(crate) struct Exporter {
+    registry: Arc<Registry>,
+    metrics: Arc<Metrics>,
+    gpus: Gpus,
+    energy: Energy,
 }
 
-/// A metric with a value for each GPU.
-struct Row {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    value: fn(&Description, &Reading) -> Option<f64>,
-}
+impl Exporter {
+    /// Metrics of a worker with these GPUs.
+    pub(crate) fn new(registry: Arc<Registry>, gpus: Gpus) -> Self {
+        let metrics = Arc::new(Metrics::new(&registry));
+        Self { registry, metrics, gpus, energy: Energy::open() }
+    }
 
-const GPU_METRICS: [Row; 9] = [
-    Row {
-        name: "cloakwork_gpu_busy_ratio",
-        kind: "gauge",
-        help: "Share of the last moments in which a kernel ran",
-        value: |_, reading| reading.busy,
-    },
-    Row {
-        name: "cloakwork_gpu_memory_bytes",
-        kind: "gauge",
-        help: "Memory of the GPU, or of the slice that the worker has",
-        value: |gpu, _| Some(gpu.memory_bytes as f64),
-    },
-    Row {
-        name: "cloakwork_gpu_memory_used_bytes",
-        kind: "gauge",
-        help: "Memory in use on the whole GPU, by all processes",
-        value: |_, reading| reading.memory_used.map(|bytes| bytes as f64),
-    },
-    Row {
-        name: "cloakwork_gpu_power_watts",
-        kind: "gauge",
-        help: "Power of the GPU, including its memory",
-        value: |_, reading| reading.power,
-    },
-    Row {
-        name: "cloakwork_gpu_energy_joules_total",
-        kind: "counter",
-        help: "Energy that the GPU has used since the driver was loaded",
-        value: |_, reading| reading.energy,
-    },
-    Row {
-        name: "cloakwork_gpu_clock_hertz",
-        kind: "gauge",
-        help: "Clock of the multiprocessors",
-        value: |_, reading| reading.clock,
-    },
-    Row {
-        name: "cloakwork_gpu_temperature_celsius",
-        kind: "gauge",
-        help: "Temperature of the GPU",
-        value: |_, reading| reading.temperature.map(f64::from),
-    },
-    Row {
-        name: "cloakwork_gpu_errors_total",
-        kind: "counter",
-        help: "Critical errors (XID) since the worker started, and 1 for a GPU that is lost",
-        value: |_, reading| reading.errors.map(|errors| errors as f64),
-    },
-    Row {
-        name: "cloakwork_gpu_last_error_xid",
-        kind: "gauge",
-        help: "Number (XID) of the last critical error that has a number",
-        value: |_, reading| reading.last_error.map(|xid| xid as f64),
-    },
-];
-
-const LIMITED: &str = "cloakwork_gpu_limited";
-
-impl Metrics {
-    /// Opens the sensors of GPUs. If they cannot be read, the log gives the reason once.
-    pub(crate) fn open(gpus: Vec<Description>) -> Self {
-        let sensors = if gpus.is_empty() { Err("no GPU is used".to_owned()) } else { sensors::open(&gpus) };
-        if let Err(error) = &sensors {
-            tracing::warn!("no metrics of GPUs: {error}");
-        }
-        Self { gpus, sensors: sensors.ok() }
+    /// The handles, for the worker that records its values.
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        self.metrics.clone()
     }
 
     /// Serves scrapes at an address until the process ends. Returns the bound address, where port 0
@@ -102,35 +44,45 @@ impl Metrics {
 
     /// All values, in the text format of Prometheus.
     fn page(&self) -> String {
-        let Some(sensors) = &self.sensors else { return String::new() };
-        let readings: Vec<Reading> = self.gpus.iter().map(|gpu| sensors.read(gpu)).collect();
-        let gpus = || self.gpus.iter().zip(&readings).enumerate();
-        let mut page = String::new();
-        for Row { name, kind, help, value } in &GPU_METRICS {
-            let values = gpus().filter_map(|(number, (gpu, reading))| {
-                Some(format!("{name}{{gpu=\"{number}\",place=\"{}\"}} {}\n", gpu.place, value(gpu, reading)?))
-            });
-            metric(&mut page, name, kind, help, values);
-        }
-        let limits = gpus().flat_map(|(number, (gpu, reading))| {
-            let sample = move |by: &Vec<&str>| {
-                LIMITS.map(|limit| {
-                    let (place, is) = (&gpu.place, u8::from(by.contains(&limit)));
-                    format!("{LIMITED}{{gpu=\"{number}\",place=\"{place}\",by=\"{limit}\"}} {is}\n")
-                })
-            };
-            reading.limited_by.as_ref().map(sample).into_iter().flatten()
-        });
-        metric(&mut page, LIMITED, "gauge", "1 while this limit keeps the clock below its maximum", limits);
-        page
+        self.energy.record(&self.metrics);
+        self.registry.scrape(Format::Prometheus) + &self.gpus.page()
     }
 }
 
-/// Appends a metric with its samples, unless there are none.
-fn metric(page: &mut String, name: &str, kind: &str, help: &str, values: impl Iterator<Item = String>) {
-    let values: String = values.collect();
-    if !values.is_empty() {
-        let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{values}");
+/// A wave that has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct EndedWave {
+    pub(crate) set: &'static ParameterSet,
+    /// Number of bootstraps.
+    pub(crate) width: usize,
+    /// Width that the engine would have preferred.
+    pub(crate) preferred: usize,
+    pub(crate) cut: WaveCut,
+    pub(crate) stats: WorkStats,
+}
+
+impl Metrics {
+    pub(crate) fn wave(&self, wave: &EndedWave) {
+        let EndedWave { set, width, preferred, cut, stats } = wave;
+        self.waves.add(1, [set.name, cut_name(*cut)]);
+        self.bootstraps.add(*width as u64, [set.name]);
+        self.wave_width.record(*width as f64, [set.name]);
+        self.wave_fill.record(*width as f64 / (*preferred).max(1) as f64, [set.name]);
+        self.wave_time.record((stats.ended - stats.began).as_secs_f64(), [set.name]);
+        let stages = [("key_switch", stats.key_switch), ("blind_rotate", stats.blind_rotate), ("other", stats.other)];
+        stages.into_iter().for_each(|(stage, time)| self.stages.add_f64(time.as_secs_f64(), [stage]));
+    }
+}
+
+/// The name of a cut in labels.
+pub fn cut_name(cut: WaveCut) -> &'static str {
+    match cut {
+        WaveCut::Full => "full",
+        WaveCut::Deadline => "deadline",
+        WaveCut::Idle => "idle",
+        WaveCut::OtherKey => "other_key",
+        WaveCut::Drain => "drain",
+        WaveCut::Unspecified => "unknown",
     }
 }
 

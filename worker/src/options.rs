@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use cloakwork_attestation::WorkerKey;
 use cloakwork_clock::Clock;
 use cloakwork_proto::{is_deceptive, printable};
+use cloakwork_trace::Tracer;
 
-use crate::WorkerError;
+use crate::{WorkerError, metrics::Metrics};
 
 /// Options of a worker. [`Options::default`] suits a machine that does nothing else.
 #[derive(Clone)]
@@ -45,6 +46,10 @@ pub struct Options {
     pub grace: Duration,
     /// Source of the time at which the worker signs its results.
     pub clock: Clock,
+    /// Where the worker records its metrics, if anyone exports them.
+    pub metrics: Option<Arc<Metrics>>,
+    /// Where the worker records the spans of traced jobs.
+    pub tracer: Tracer,
 }
 
 impl Default for Options {
@@ -64,6 +69,8 @@ impl Default for Options {
             jobs_max: 4096,
             grace: Duration::from_secs(30),
             clock: Clock::system(),
+            metrics: None,
+            tracer: Tracer::off(),
         }
     }
 }
@@ -108,6 +115,8 @@ impl std::fmt::Debug for Options {
             jobs_max,
             grace,
             clock: _,
+            metrics: _,
+            tracer: _,
         } = self;
         out.debug_struct("Options")
             .field("key", key)

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    Asker, Batch, Error, OpenError, Reader, Rows, Schema, Server, Survival, postgres,
+    Asker, Batch, Error, OpenError, Reader, Rows, Schema, Server, Standbys, Survival, postgres,
     readers::Readers,
     session::Session,
     source::Source,
@@ -180,6 +180,16 @@ impl Database {
     /// with an unknown result if the connection to a server is lost during its commit.
     pub async fn settle(&self) -> Result<(), Error> {
         self.turn(Asker::Server, Rows::All).await.map(drop)
+    }
+
+    /// The standbys of the database's server. Returns `None` for a file.
+    pub async fn standbys(&self) -> Result<Option<Standbys>, Error> {
+        if !self.is_on_server() {
+            return Ok(None);
+        }
+        let mut reader = self.read(Asker::Upkeep).await?;
+        let row = reader.query(postgres::STANDBYS).one().await?;
+        Standbys::of(&row).map(Some)
     }
 
     /// Number of tasks that wait for their turn to write.

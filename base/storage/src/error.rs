@@ -1,6 +1,9 @@
 //! Errors of a database, in terms that do not depend on which database runs.
 
-use std::io;
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// Why a statement or a commit failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -26,6 +29,34 @@ pub enum Error {
     /// Any other failure, with the message of the database.
     #[error("{0}")]
     Failed(String),
+}
+
+/// Kinds of errors that are counted. A row that exists already is an answer, and no error of the
+/// database.
+pub const ERROR_KINDS: [&str; 6] = ["full", "damaged", "busy", "fenced", "closed", "failed"];
+
+static COUNTS: [AtomicU64; ERROR_KINDS.len()] = [const { AtomicU64::new(0) }; ERROR_KINDS.len()];
+
+/// Number of errors in this process so far, in the order of [`ERROR_KINDS`].
+pub fn error_counts() -> [u64; ERROR_KINDS.len()] {
+    COUNTS.each_ref().map(|count| count.load(Relaxed))
+}
+
+impl Error {
+    /// Counts the error.
+    pub(crate) fn counted(self) -> Self {
+        let kind = match self {
+            Self::Full => Some(0),
+            Self::Exists(_) => None,
+            Self::Damaged(_) => Some(1),
+            Self::Busy => Some(2),
+            Self::Fenced => Some(3),
+            Self::Closed => Some(4),
+            Self::Failed(_) => Some(5),
+        };
+        kind.into_iter().for_each(|kind: usize| _ = COUNTS[kind].fetch_add(1, Relaxed));
+        self
+    }
 }
 
 /// Why a database could not be opened.

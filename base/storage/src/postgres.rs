@@ -12,3 +12,5 @@ mod values;
 pub use connect::{Server, ServerError};
 pub(crate) use migrate::migrate;
 pub(crate) use session::{Row, Session};
+pub(crate) use standby::STANDBYS;
+pub use standby::Standbys;

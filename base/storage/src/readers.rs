@@ -78,13 +78,13 @@ impl Readers {
             let in_line = self.0.line.enter(asker).await;
             (self.0.places.clone().acquire_owned().await, in_line)
         };
-        let (place, in_line) = timeout(READER_WAIT_MAX, waiting).await.map_err(|_| Error::Busy)?;
+        let (place, in_line) = timeout(READER_WAIT_MAX, waiting).await.map_err(|_| Error::Busy.counted())?;
         let place = place.map_err(|_| Error::Closed)?;
         let mut connection = match self.idle() {
             Some(connection) => connection,
             None => {
                 let opened = timeout(READER_WAIT_MAX, self.0.source.open(Access::Read)).await;
-                Connection::new(opened.map_err(|_| Error::Busy)??)
+                Connection::new(opened.map_err(|_| Error::Busy.counted())??)
             }
         };
         connection.session().set_limit(asker.answer_timeout());

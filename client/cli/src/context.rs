@@ -7,7 +7,7 @@ use std::{
 
 use cloakwork_client::{
     AnyKeys, CLIENT_KEY_FILE, CkksKeys, Client, ClientError, ConnectOptions, Encrypted, Finished, Identity, JobRequest,
-    KeyFileError, Keys, Program, RetryPolicy, Token, Trust, has_ended, params::ObjectKind, proto::Job,
+    KeyFileError, Keys, Program, RetryPolicy, Token, TraceContext, Trust, has_ended, params::ObjectKind, proto::Job,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -51,7 +51,13 @@ impl Context {
         }
         options.trust = self.trust()?;
         let client = Client::connect(&options).await.map_err(|error| self.unreachable(error))?;
-        Ok(client.retry_policy(retry))
+        // Programs that run commands set the context of their own trace, in whichever form it has.
+        let trace = self.global.traceparent.as_deref().and_then(TraceContext::parse);
+        let client = client.retry_policy(retry);
+        Ok(match trace {
+            Some(trace) => client.in_trace(trace),
+            None => client,
+        })
     }
 
     /// Whose results the command takes.

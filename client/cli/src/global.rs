@@ -39,6 +39,10 @@ pub(crate) struct Global {
     /// File whose first line is the passphrase of the client key.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
+    /// Context of the trace that the calls belong to, as in the header of W3C Trace Context. The
+    /// server records their spans if it exports traces.
+    #[arg(long, global = true, env = "TRACEPARENT", value_name = "CONTEXT")]
+    pub(crate) traceparent: Option<String>,
     /// Print JSON: one document, or one document per line from commands that report changes.
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -39,6 +39,7 @@ pub use self::{
 use crate::{
     ProgramError, ProgramId, ValueId,
     message::{self, at_most},
+    operation,
 };
 
 /// A program that has been checked and planned.
@@ -334,6 +335,7 @@ impl Program {
         at_most("outputs", limits.outputs, message.outputs.len())?;
         let set = cloakwork_params::ckks::by_name(&message.parameter_set)
             .ok_or_else(|| ProgramError::UnknownParameterSet(message.parameter_set.clone()))?;
+        let operation = operation::of(message.operations.iter().map(|operation| operation.kind()));
         let (inputs, plan, outputs) = read::program(set, limits, message)?;
         let (steps, outputs, clear) = plan.finish(outputs);
         let keys = keys::of_steps(set, &inputs, &steps, &clear);
@@ -349,7 +351,7 @@ impl Program {
         }
         let vectors = outputs.iter().map(|output| output.vector).collect();
         let planned = steps.iter().map(Step::held_bytes).sum::<usize>() + clear.held_bytes();
-        let outline = Outline { set, inputs, outputs: vectors, keys, cost, planned_bytes: planned as u64 };
+        let outline = Outline { set, operation, inputs, outputs: vectors, keys, cost, planned_bytes: planned as u64 };
         Ok(Self { id: ProgramId(*blake3::hash(bytes).as_bytes()), outline, steps, outputs, clear })
     }
 

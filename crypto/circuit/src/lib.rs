@@ -17,6 +17,7 @@ mod graph;
 mod integer;
 mod lower;
 mod message;
+mod operation;
 mod program;
 
 /// The protobuf messages that encode programs.
@@ -30,4 +31,5 @@ pub use error::ProgramError;
 pub use evaluate::EvaluationError;
 pub use graph::{Cost, Graph, Node, Output, Table, Term, ValueId};
 pub use integer::{Goal, LANES_ASSUMED};
+pub use operation::operation_named;
 pub use program::{Input, LIMITS, Limits, Operation, Program, ProgramId, RowType, Type};

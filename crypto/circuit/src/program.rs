@@ -14,7 +14,7 @@ pub use self::types::{RowType, Type};
 use crate::{
     ProgramError, ValueId,
     message::{self, at_most},
-    wire,
+    operation, wire,
 };
 
 /// A checked program: every argument has the type, degree and noise that its operation accepts.
@@ -161,6 +161,12 @@ impl Program {
     /// Inputs of the program.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
+    }
+
+    /// The kind of the program's operations if they are of one kind, apart from constants and
+    /// casts.
+    pub fn operation(&self) -> &'static str {
+        operation::of(self.operations.iter().map(|operation| operation.kind))
     }
 
     /// Operations of the program.

@@ -52,7 +52,7 @@ impl Fixture {
 
     async fn admit(&self, spec: v1::JobSpec) -> Result<Admitted, ApiError> {
         let principal = Principal { tenant: Tenant::new(TENANT).unwrap(), shard: 0, scopes: Scopes::ALL };
-        let caller = Caller { principal, tenant: tenant() };
+        let caller = Caller { principal, tenant: tenant(), trace: None };
         let request = Request { id: [1; 16], digest: [2; 32] };
         let mut memory = self.admission.memory.of(&tenant());
         self.admission.admit(&caller, request, spec, Instant::now(), &mut memory).await

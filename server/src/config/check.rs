@@ -15,7 +15,9 @@ const _: () = assert!(CERTIFICATE_HOURS_MAX * 3_600_000_000 == CERTIFICATE_LIFE_
 
 /// Returns the errors of settings whose values are valid individually but not in combination.
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
-    let Config { verify_percent, listen, storage, database, replica, auth, attestation, limits, log, .. } = config;
+    let Config {
+        verify_percent, listen, storage, database, replica, auth, attestation, limits, log, telemetry, ..
+    } = config;
     let mut problems = limits.contradictions();
     problems.extend(pools::problems(config));
     let mut unless = |fine: bool, text: &str| {
@@ -112,6 +114,24 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         } else {
             "replica.ca_file needs TLS: set listen.tls_certificate and listen.tls_key"
         },
+    );
+    let endpoint = telemetry.otlp_endpoint.as_str();
+    unless(
+        endpoint.is_empty()
+            || endpoint.parse::<Uri>().is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https"))),
+        &format!("telemetry.otlp_endpoint must be http://HOST:PORT or https://HOST:PORT, not '{endpoint}'"),
+    );
+    unless(
+        !endpoint.contains('@'),
+        "telemetry.otlp_endpoint must not hold credentials: put them into a file, named by telemetry.otlp_headers_file",
+    );
+    unless(
+        !endpoint.is_empty() || (telemetry.otlp_ca_file.is_none() && telemetry.otlp_headers_file.is_none()),
+        "telemetry.otlp_ca_file and telemetry.otlp_headers_file need telemetry.otlp_endpoint",
+    );
+    unless(
+        telemetry.trace_percent <= 100,
+        &format!("telemetry.trace_percent must be from 0 to 100, not {}", telemetry.trace_percent),
     );
     if let Err(text) = check_level(&log.level) {
         problems.push(format!("log.level {text}"));

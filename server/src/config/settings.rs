@@ -177,4 +177,20 @@ sections! {
         log.level:
             "error, warn, info, debug or trace; or a filter such as \"info,cloakwork_server=debug\".";
     }
+    "telemetry" "Export of traces and metrics to a collector of OpenTelemetry (OTLP). /metrics on the admin port works without." {
+        telemetry.otlp_endpoint:
+            "Address of the collector, such as \"http://127.0.0.1:4317\"; empty for no export.";
+        telemetry.otlp_protocol:
+            "\"grpc\", usually on port 4317, or \"http\", usually on port 4318.";
+        telemetry.otlp_ca_file = "\"/etc/cloakwork/collector-ca.pem\"":
+            "Authority for the certificate of the collector, in PEM. Without it, the authorities of the system are trusted.";
+        telemetry.otlp_headers_file = "\"/etc/cloakwork/collector-headers\"":
+            "File with headers of the requests to the collector, such as a token: a line for each, as in \"authorization: Bearer ...\".";
+        telemetry.trace_percent:
+            "Percentage of calls, 0 to 100, that begin a trace. A caller that sends the header traceparent decides for its own calls.";
+        telemetry.traces_per_second:
+            "Maximum number of traces in a second, with those of callers that decide for their own calls.";
+        telemetry.metrics_seconds:
+            "Seconds between two exports of all metrics; 0 for no export of metrics.";
+    }
 }

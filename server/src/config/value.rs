@@ -180,6 +180,16 @@ choice! {
 }
 
 choice! {
+    /// The protocol of a collector of OpenTelemetry.
+    OtlpProtocol {
+        /// gRPC.
+        Grpc = "grpc",
+        /// HTTP with messages of Protocol Buffers.
+        Http = "http",
+    }
+}
+
+choice! {
     /// The format of log lines.
     LogFormat {
         /// Text for people.

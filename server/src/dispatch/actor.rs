@@ -8,7 +8,7 @@ use std::{
 };
 
 use cloakwork_clock::Epoch;
-use cloakwork_scheduler::{Config, Effect, Event, JobId, RestoredJob, Scheduler, SuspectId, WorkerId};
+use cloakwork_scheduler::{Config, Effect, Event, JobId, RestoredJob, Scheduler, Stats, SuspectId, WorkerId};
 use cloakwork_share::FairShare;
 use cloakwork_storage::Error;
 use tokio::{
@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     Parts, PoolView, Watched,
+    audit::{self, Audit},
     checks::{CHECKS_MAX, Checks, QUARANTINED_MAX},
     command::{Command, WorkerReport},
     decided::{Answer, Decided},
@@ -46,6 +47,10 @@ pub(super) const BATCH: usize = 256;
 /// the time cost no more.
 const POOLS_INTERVAL_MICROS: u64 = 1_000_000;
 
+/// Shortest time between two updates of the gauges, in microseconds. An update takes about as long
+/// as the decisions about a job.
+const GAUGES_INTERVAL_MICROS: u64 = 100_000;
+
 /// Answers that may wait for the next transaction before the dispatcher takes no more commands.
 pub(super) const ANSWERS_MAX: usize = 4096;
 
@@ -63,6 +68,11 @@ pub(super) struct Actor {
     pools_due_micros: Option<u64>,
     /// From when on the next view may be made.
     pools_next_micros: u64,
+    /// From when on the gauges may be updated again.
+    gauges_next_micros: u64,
+    /// Whether something has happened since the last update of the gauges.
+    gauges_are_stale: bool,
+    pub(super) audit: Audit,
     pub(super) jobs: Jobs,
     /// Live jobs by tenant and idempotency key (the request ID).
     pub(super) requests: HashMap<(Arc<str>, [u8; 16]), JobId>,
@@ -118,6 +128,9 @@ impl Actor {
             pools,
             pools_due_micros: None,
             pools_next_micros: 0,
+            gauges_next_micros: 0,
+            gauges_are_stale: true,
+            audit: Audit::default(),
             jobs: Jobs::new(),
             requests: HashMap::new(),
             tenants: HashMap::new(),
@@ -138,6 +151,7 @@ impl Actor {
             outcome: None,
             verdict: None,
         };
+        actor.parts.telemetry.metrics.invariants.add(0, [audit::LIVE_JOBS]);
         actor.reload(true).await.map_err(database::failed)?;
         actor.finish().await;
         match actor.stall {
@@ -166,6 +180,7 @@ impl Actor {
                 }
             }
             loaded = self.loads.next() => self.loaded(loaded),
+            stored = Self::counted(&mut self.audit) => self.end_audit(stored),
             () = self.parts.store.ownership().fell_behind() => self.fell_behind().await,
             () = sleep_until(wake) => {}
         }
@@ -181,6 +196,7 @@ impl Actor {
             return false;
         }
         self.settle().await;
+        self.begin_audit();
         true
     }
 
@@ -398,11 +414,20 @@ impl Actor {
         }
         self.publish_pools_if_due();
         let stats = self.scheduler.stats();
-        let metrics = &self.parts.telemetry.metrics;
-        record::observe(metrics, &stats, self.uptime.micros(), &self.pools.borrow());
-        self.parts.backlogs.observe(metrics, &stats);
+        self.observe_if_due(&stats);
         if !self.draining {
             self.place_workers(&stats);
+        }
+    }
+
+    fn observe_if_due(&mut self, stats: &Stats) {
+        let now_micros = self.uptime.micros();
+        self.gauges_are_stale = self.gauges_next_micros > now_micros;
+        if !self.gauges_are_stale {
+            self.gauges_next_micros = now_micros + GAUGES_INTERVAL_MICROS;
+            let telemetry = &self.parts.telemetry;
+            record::observe(telemetry, stats, now_micros, &self.pools.borrow());
+            self.parts.backlogs.observe(&telemetry.metrics, stats);
         }
     }
 
@@ -416,7 +441,8 @@ impl Actor {
             return far;
         }
         let placement = self.placement.due(&self.parts.neighbours).filter(|_| !self.draining);
-        let timers = [self.scheduler.next_timer(), self.workers.next_lost(), self.pools_due_micros, placement];
+        let gauges = self.gauges_are_stale.then_some(self.gauges_next_micros);
+        let timers = [self.scheduler.next_timer(), self.workers.next_lost(), self.pools_due_micros, gauges, placement];
         let timer = timers.into_iter().flatten().min().map(|due| {
             let left = Duration::from_micros(due.saturating_sub(self.uptime.micros()));
             now.checked_add(left).map_or(far, |due| due.min(far))

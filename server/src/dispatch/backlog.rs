@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_pool_without_workers_shows_the_seconds_of_its_waiting_jobs() {
-        let telemetry = Telemetry::new().unwrap();
+        let telemetry = Telemetry::new(10).unwrap();
         let set = |name| AnySet::by_name(name).unwrap();
         let (reference, toy) = (set(REFERENCE_SET), set("TOY_MESSAGE_2_CARRY_2"));
         let pool = |rate, sets: &[AnySet]| Pool {
@@ -107,7 +107,7 @@ mod tests {
         let cost = |bootstraps| u128::from(cost_of_blocks(table::by_name(REFERENCE_SET).unwrap(), bootstraps, 0));
         let lines = |stats: &Stats, expected: [u64; 3]| {
             backlogs.observe(&telemetry.metrics, stats);
-            let scraped = telemetry.scrape().unwrap();
+            let scraped = telemetry.scrape(cloakwork_telemetry::Format::Prometheus);
             for (name, seconds) in ["cpu", "gpu", "toy"].into_iter().zip(expected) {
                 let line = format!("cloakwork_pool_backlog_worker_seconds{{pool=\"{name}\"}} {seconds}");
                 assert!(scraped.lines().any(|found| found == line), "no {line}:\n{scraped}");

@@ -15,7 +15,7 @@ use super::{
     checks::FirstResult,
     command::Outcome,
     live::{Kept, Leased},
-    record,
+    record, spans,
 };
 use crate::{
     error::{
@@ -75,6 +75,7 @@ impl Actor {
                 record::requeued(&self.parts.telemetry.metrics, why);
                 self.loads.forget(job, epoch);
                 if let Some(live) = self.jobs.get_mut(&job) {
+                    spans::requeued(&self.parts.telemetry, live, why);
                     live.timeline.leased = None;
                 }
                 let suspect = suspect.map(|group| group.0);
@@ -162,7 +163,8 @@ impl Actor {
         if let Some(live) = self.jobs.get_mut(&ending.job) {
             end.latency = live.timeline.record(Instant::now(), ending.worker.clone(), end.latency.attempts);
             live.work = None;
-            record::ended(&self.parts.telemetry.metrics, &live.meta, &end);
+            record::ended(&self.parts.telemetry, &live.meta, &end, live.pool);
+            spans::ended(&self.parts.telemetry, live, &end);
             let shared = Arc::new(end.clone());
             live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));
         }
@@ -203,6 +205,7 @@ impl Actor {
         };
         let since = Instant::now();
         live.timeline.leased = Some(since);
+        live.pool = self.workers.pool(worker).map(|pool| self.parts.telemetry.pools.label(pool));
         let attempts = u32::try_from(epoch).unwrap_or(u32::MAX);
         live.publish(|view| (view.state, view.stage, view.attempts) = (JobState::Running, None, attempts));
         let left = live.meta.deadline_micros.saturating_sub(self.parts.clock.unix_micros()).max(0).unsigned_abs();

@@ -9,9 +9,10 @@ use cloakwork_params::{AnySet, table::companion_of};
 use cloakwork_proto::v1::{self, assigned_input::Source};
 use cloakwork_scheduler::JobId;
 use cloakwork_share::{FairShare, Share};
+use cloakwork_trace::TraceContext;
 use tokio::sync::watch;
 
-use super::{checks::CheckedRows, lease_calls::LeaseCalls, submit::Admitted};
+use super::{checks::CheckedRows, lease_calls::LeaseCalls, spans, submit::Admitted};
 use crate::{
     digest,
     jobs::{Content, JobMeta, JobView, Timeline, group_bytes},
@@ -26,6 +27,8 @@ pub(super) struct Live {
     /// Whether a party relies on the job besides the call that created it and waits for its result.
     pub(super) promised: bool,
     pub(super) view: watch::Sender<JobView>,
+    /// Label of the pool of the job's last worker.
+    pub(super) pool: Option<&'static str>,
     /// The job's work. Absent while the job waits and memory is short; the store has it.
     pub(super) work: Option<Kept>,
 }
@@ -95,7 +98,8 @@ impl Live {
             companion_parts: job.companion_parts.clone(),
         };
         let view = view(job.meta.clone(), v1::JobState::Queued);
-        let live = Self { meta: job.meta.clone(), timeline: job.timeline, epoch: 0, promised, view, work: None };
+        let (meta, timeline) = (job.meta.clone(), job.timeline);
+        let live = Self { meta, timeline, epoch: 0, promised, view, pool: None, work: None };
         (live, Arc::new(work))
     }
 
@@ -110,6 +114,7 @@ impl Live {
             epoch: 0,
             promised: true,
             view: view(stored.meta.clone(), state),
+            pool: None,
             work: None,
         });
         live.epoch = stored.epoch;
@@ -174,7 +179,13 @@ impl Leased {
             request_id: Bytes::copy_from_slice(&self.request_id()),
             check_rows: self.check.as_ref().map_or_else(Vec::new, |check| check.rows.to_vec()),
             lowering: self.check.as_ref().map_or(v1::Lowering::Unspecified, |check| check.lowering).into(),
+            traceparent: self.trace().map(|trace| trace.to_string()).unwrap_or_default(),
         }
+    }
+
+    /// The span of the attempt, if the job is traced. A check is no part of the job's trace.
+    fn trace(&self) -> Option<TraceContext> {
+        spans::attempt(&self.meta, self.epoch).filter(|_| self.check.is_none())
     }
 
     /// The id of the client's request. A check has none, so that nobody can show the statement

@@ -80,7 +80,7 @@ impl Fixture {
     async fn on(directory: TempDir, database: Database, store: Store) -> Self {
         let time = ManualClock::at(1_700_000_000_000_000);
         let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
-        let telemetry = Arc::new(Telemetry::new().unwrap());
+        let telemetry = Arc::new(Telemetry::new(10).unwrap());
         let (dispatcher, running) = start(parts(&store, &keystore, &time, &telemetry)).await;
         let (mut wishes, _) = dispatcher.attach(report(WORKER), Seat::Here).await.unwrap();
         wishes.wait_for(Option::is_some).await.unwrap();

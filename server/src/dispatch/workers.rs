@@ -142,6 +142,11 @@ impl Workers {
         self.links.get(&worker).map_or_else(|| "".into(), |link| link.latest.report.class.as_str().into())
     }
 
+    /// The pool of a worker.
+    pub(super) fn pool(&self, worker: WorkerId) -> Option<&str> {
+        self.links.get(&worker).map(|link| &*link.latest.report.pool)
+    }
+
     /// The name of a worker.
     pub(super) fn name(&self, worker: WorkerId) -> Arc<str> {
         self.links.get(&worker).map_or_else(|| "gone".into(), |link| link.latest.name.clone())

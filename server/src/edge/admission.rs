@@ -53,6 +53,11 @@ impl Admission {
         }
     }
 
+    /// Number of running requests, and of watchers.
+    pub(super) fn used(&self) -> [u64; 2] {
+        [self.requests.held(), self.watchers.held()]
+    }
+
     /// Admits a call of a tenant, or refuses it.
     pub(super) fn enter(self: &Arc<Self>, load: Load, tenant: &Tenant) -> Result<Place, ApiError> {
         let (share, since) = match (load, self.limited(load)) {

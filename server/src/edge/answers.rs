@@ -207,7 +207,7 @@ mod tests {
         fn new(pieces: usize, cut: Option<Cut>) -> Self {
             let (sender, dropped) = mpsc::channel(1);
             let answers = Arc::<Answers>::default();
-            let call = Call::begin(Arc::new(Telemetry::new().unwrap()), "/test");
+            let call = Call::begin(Arc::new(Telemetry::new(10).unwrap()), "/test");
             let taken = Taken::Probe(Probes::new(1).enter(Load::Probe), None);
             let answer = Answer::new(Body::new(Pieces(pieces, sender)), cut, call, taken, Some(answers.clone()));
             Self { body: Guarded::new(answer), answers, dropped }

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use cloakwork_proto::{SHARD_OF_WORKER, is_loopback};
+use cloakwork_trace::TRACEPARENT;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
     header::{AUTHORIZATION, CONTENT_TYPE, FORWARDED, HOST, TE, VIA},
@@ -27,7 +28,7 @@ use crate::{
 };
 
 /// Headers that the server reads. All other headers are dropped.
-const KEPT: [HeaderName; 8] = [
+const KEPT: [HeaderName; 9] = [
     AUTHORIZATION,
     CONTENT_TYPE,
     TE,
@@ -36,6 +37,7 @@ const KEPT: [HeaderName; 8] = [
     HeaderName::from_static("grpc-timeout"),
     HeaderName::from_static(FORWARDED_BY_SERVER),
     HeaderName::from_static(SHARD_OF_WORKER),
+    HeaderName::from_static(TRACEPARENT),
 ];
 
 /// Header of a call that another server has passed on.

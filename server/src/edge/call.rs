@@ -3,12 +3,13 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
+use cloakwork_trace::{Kind, Span, SpanId, TraceContext};
 use http::HeaderMap;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -16,6 +17,7 @@ use tonic_types::StatusExt as _;
 use crate::{
     error::{ApiError, INTERNAL, INVALID_ARGUMENT, METHOD_UNKNOWN, REQUEST_TOO_LARGE, Reason, code_name},
     metrics::Telemetry,
+    tenant::Tenant,
 };
 
 /// Counts its call when dropped. If no outcome was set before, the caller has gone away, and
@@ -30,21 +32,47 @@ pub(super) struct Call {
     request: RequestState,
 }
 
-/// Whether the request of a call broke off. The reader of the request body sets the flag. The call
-/// then counts as cancelled, whatever error its handler returns for the incomplete request.
+/// Facts about the request of a call, for the layers below.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RequestState(Arc<AtomicBool>);
+pub(super) struct RequestState(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether the request broke off. The reader of the request body sets the flag. The call then
+    /// counts as cancelled, whatever error its handler returns for the incomplete request.
+    is_broken: AtomicBool,
+    /// The call's span, if the call is traced.
+    trace: OnceLock<CallTrace>,
+}
+
+/// The span of a call.
+#[derive(Clone, Debug)]
+pub(super) struct CallTrace {
+    pub(super) context: TraceContext,
+    /// The caller's span.
+    pub(super) parent: Option<SpanId>,
+    pub(super) tenant: Tenant,
+    /// A moment, and its time of day. The times of the span follow from both.
+    pub(super) at: Instant,
+    pub(super) at_nanos: u64,
+}
 
 impl RequestState {
     /// Notes that the request broke off, and returns the error for its reader.
     pub(super) fn break_off(&self) -> Status {
-        self.0.store(true, Relaxed);
+        self.0.is_broken.store(true, Relaxed);
         // The fault is not the server's, so this error must not be counted as `INTERNAL`.
         Status::cancelled("the request broke off")
     }
 
     fn is_broken(&self) -> bool {
-        self.0.load(Relaxed)
+        self.0.is_broken.load(Relaxed)
+    }
+
+    /// Notes that the call is traced.
+    pub(super) fn trace(&self, trace: CallTrace) {
+        // A call is authenticated once.
+        let _ = self.0.trace.set(trace);
     }
 }
 
@@ -102,12 +130,47 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let metrics = &self.telemetry.metrics;
+        let (metrics, took) = (&self.telemetry.metrics, self.begin.elapsed());
+        let trace = self.request.0.trace.get();
         metrics.grpc_calls.add(1, [self.method, code_name(self.code)]);
-        metrics.grpc_time.record(self.begin.elapsed().as_secs_f64(), [self.method]);
+        let traced = trace.map(|trace| trace.context.trace);
+        metrics.grpc_time.record_traced(took.as_secs_f64(), [self.method], traced);
         if let Some(reason) = self.reason {
             metrics.rejected.add(1, [reason]);
         }
+        if let Some(trace) = trace {
+            self.record(trace, took);
+        }
+    }
+}
+
+impl Call {
+    /// Records the span of the call.
+    fn record(&self, trace: &CallTrace, took: Duration) {
+        let CallTrace { context, parent, tenant, at, at_nanos } = trace;
+        let method = self.method.trim_start_matches('/');
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let start_nanos = at_nanos.saturating_sub(nanos(at.saturating_duration_since(self.begin)));
+        let mut span = Span {
+            name: method,
+            context: *context,
+            parent: *parent,
+            kind: Kind::Server,
+            start_nanos,
+            end_nanos: start_nanos.saturating_add(nanos(took)),
+            attributes: Vec::new(),
+            links: Vec::new(),
+            error: None,
+        }
+        .with("rpc.system.name", "grpc")
+        .with("rpc.method", method)
+        .with("rpc.response.status_code", code_name(self.code))
+        .with("cloakwork.tenant", tenant.as_str().to_owned());
+        if let Some(reason) = self.reason {
+            span = span.with("error.type", reason);
+            span.error = Some(reason.to_owned());
+        }
+        self.telemetry.tracer.record(span);
     }
 }
 

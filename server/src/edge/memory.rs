@@ -26,6 +26,11 @@ impl Memory {
         Self(FairShare::new(limits.held_bytes, u64::MAX))
     }
 
+    /// Bytes of all messages.
+    pub(super) fn used(&self) -> u64 {
+        self.0.held()
+    }
+
     /// The memory for messages of one tenant.
     pub(super) fn of(&self, tenant: &Tenant) -> TenantMemory {
         TenantMemory { memory: self.0.clone(), tenant: tenant.clone() }

@@ -61,7 +61,7 @@ impl Fixture {
         let addresses = Arc::new(Addresses::new(&limits));
         let authenticator = Authenticator::new(rules, tokens.clone(), addresses.clone(), &limits);
         let callers = Callers { addresses: Some(addresses), ..Callers::default() };
-        let telemetry = Arc::new(Telemetry::new().unwrap());
+        let telemetry = Arc::new(Telemetry::new(10).unwrap());
         let draining = CancellationToken::new();
         let forward = forward(&limits, telemetry.clone());
         let edge = Edge::new(authenticator, callers, telemetry.clone(), forward, &limits, draining.clone());
@@ -79,7 +79,7 @@ impl Fixture {
     }
 
     pub(super) fn counted(&self, line: &str) -> bool {
-        self.telemetry.scrape().unwrap().lines().any(|found| found == line)
+        self.telemetry.scrape(cloakwork_telemetry::Format::Prometheus).lines().any(|found| found == line)
     }
 }
 

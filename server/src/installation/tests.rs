@@ -72,7 +72,7 @@ pub(super) struct Fixture {
 impl Fixture {
     pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let (time, telemetry) = (ManualClock::at(NOW), Arc::new(Telemetry::new().unwrap()));
+        let (time, telemetry) = (ManualClock::at(NOW), Arc::new(Telemetry::new(10).unwrap()));
         let installation = installation(directory.path(), time.clock(), telemetry.clone());
         Self { installation, time, telemetry, _directory: directory }
     }
@@ -86,7 +86,7 @@ async fn a_certificate_holds_for_the_time_that_is_configured() {
     assert_eq!((claim.key, claim.worker), (key, 7_u128.to_be_bytes()));
     assert_eq!(claim.not_before_micros, NOW - CLOCK_SKEW_MICROS);
     assert_eq!(claim.not_after_micros, NOW + 24 * 3600 * 1_000_000);
-    let scraped = fixture.telemetry.scrape().unwrap();
+    let scraped = fixture.telemetry.scrape(cloakwork_telemetry::Format::Prometheus);
     assert!(scraped.contains("cloakwork_worker_certificates_total{result=\"issued\"} 1"), "{scraped}");
 }
 

@@ -620,6 +620,31 @@ pub const FIXED: &[Fixed] = &[
     ),
     row("KINDS_MAX", "worker/src/logging/repeats.rs", "256", "Kinds of log lines that are distinguished in a minute"),
     row("PIECES", "worker/src/blob.rs", "8", "Pieces of a blob that a worker has received and not yet read"),
+    row(
+        "POOL_LABELS_MAX",
+        "server/src/metrics.rs",
+        "64 + 16",
+        "Pools of workers that metrics name. All further pools share the label `_other`",
+    ),
+    row(
+        "QUEUE_MAX",
+        "base/telemetry/src/otlp/export.rs",
+        "4096",
+        "Spans of traces that wait for the collector. Further spans are dropped and counted",
+    ),
+    row("BATCH_MAX", "base/telemetry/src/otlp/export.rs", "512", "Spans in one request to the collector"),
+    row(
+        "ANSWER_BYTES_MAX",
+        "base/telemetry/src/otlp/http.rs",
+        "1 << 20",
+        "Bytes of an answer of the collector over HTTP",
+    ),
+    row(
+        "LINKS_MAX",
+        "worker/src/observer.rs",
+        "64",
+        "Links from the span of a wave to its jobs, and from a job to its waves",
+    ),
 ];
 
 const fn row(name: &'static str, file: &'static str, value: &'static str, meaning: &'static str) -> Fixed {

@@ -245,6 +245,9 @@ limits! {
     database_readers = 4, count 1 => 64,
         "Number of connections that read the database for tenants, beside the single connection that writes. The calls of one tenant use at most all but one of them",
         "Readers do not wait for the writer, and four concurrent readers are sufficient";
+    metric_tenants = 100, count 0 => 10_000,
+        "Number of tenants whose names are labels of metrics. All further tenants share the label `_other`",
+        "Each tenant makes some thirty time series. With 0, metrics name no tenant";
     drain_ms = 30_000, ms 0 => 3_600_000,
         "Grace period of a graceful shutdown, from the stop signal to the end of the process. Jobs that have not ended continue in the next process",
         "The default grace period of Kubernetes";

@@ -1,61 +1,6 @@
 //! The table of metrics.
 
-use opentelemetry::metrics::Meter;
-
-use super::{Counter, Gauge, Histogram, Kind, Metric};
-
-macro_rules! metrics {
-    ($($field:ident: $kind:ident [$($label:literal),*] $name:literal $unit:literal $help:literal $(, $buckets:expr)?;)*) => {
-        /// A handle for each row of the table.
-        #[derive(Debug)]
-        pub struct Metrics {
-            $(#[doc = $help] pub $field: $kind<{ labels(&[$($label),*]) }>,)*
-        }
-
-        impl Metrics {
-            pub(super) fn new(meter: &Meter) -> Self {
-                let mut rows = METRICS.iter();
-                // Fields and rows are expanded from the same list, so they are in the same order.
-                $(let $field = $kind::new(meter, rows.next().expect("a row for each field"));)*
-                Self { $($field),* }
-            }
-        }
-
-        /// Every metric, in the order of the documentation.
-        pub const METRICS: &[Metric] = &[$(
-            Metric {
-                name: concat!("cloakwork_", $name),
-                kind: Kind::$kind,
-                unit: $unit,
-                help: $help,
-                labels: &[$($label),*],
-                buckets: metrics!(@buckets $($buckets)?),
-            },
-        )*];
-    };
-    (@buckets) => { &[] };
-    (@buckets $buckets:expr) => { $buckets };
-}
-
-const fn labels(labels: &[&str]) -> usize {
-    labels.len()
-}
-
-/// Bucket bounds from a single bootstrap to a long job.
-const JOB_SECONDS: &[f64] =
-    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0];
-
-/// Bucket bounds from a lookup in memory to a slow call.
-const CALL_SECONDS: &[f64] = &[
-    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0,
-];
-
-const WIDTHS: &[f64] =
-    &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 16_384.0, 65_536.0];
-
-const RATIOS: &[f64] = &[0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0];
-
-const COUNTS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0];
+use cloakwork_telemetry::{CALL_SECONDS, COUNTS, JOB_SECONDS, RATIOS, WIDTHS, metrics};
 
 metrics! {
     // Jobs.
@@ -68,23 +13,31 @@ metrics! {
     pool_backlog: Gauge ["pool"] "pool_backlog_worker_seconds" "seconds"
         "Time that one worker of a declared pool would take for all waiting jobs of the pool's sets and for the jobs that its workers hold, by pool";
     oldest_queued: Gauge [] "job_oldest_queued_seconds" "seconds" "Time for which the oldest waiting job has waited";
-    job_queue: Histogram [] "job_queue_seconds" "seconds" "Time of a job from acceptance to the lease that succeeded", JOB_SECONDS;
-    job_run: Histogram [] "job_run_seconds" "seconds" "Time of a job from the lease that succeeded to its end", JOB_SECONDS;
-    job_wall: Histogram [] "job_seconds" "seconds" "Time of a job from acceptance to its end", JOB_SECONDS;
+    job_queue: Histogram ["parameter_set", "pool"] "job_queue_seconds" "seconds"
+        "Time of a job from acceptance to the lease that succeeded, by the pool of the last worker (none for a job that no worker got)", JOB_SECONDS;
+    job_run: Histogram ["parameter_set", "pool"] "job_run_seconds" "seconds"
+        "Time of a job from the lease that succeeded to its end, by the pool of the last worker", JOB_SECONDS;
+    job_wall: Histogram ["operation", "parameter_set"] "job_seconds" "seconds"
+        "Time of a job from acceptance to its end, by operation: the kind of the program's operations without constants and casts (SEVERAL for different kinds, NONE for no operation)", JOB_SECONDS;
     job_stage: Histogram ["stage"] "job_stage_seconds" "seconds"
         "Time of a job in each stage of its latency record", JOB_SECONDS;
     job_attempts: Histogram [] "job_attempts" "attempts" "Number of times that a job was assigned to a worker before it ended", COUNTS;
 
     // Bootstraps and the waves in which they run.
-    pbs: Counter ["parameter_set"] "pbs_total" "bootstraps" "Bootstraps of succeeded jobs";
+    pbs: Counter ["parameter_set", "pool"] "pbs_total" "bootstraps" "Bootstraps of succeeded jobs";
     waves: Counter ["cut"] "job_waves_total" "waves"
         "Waves (batches of bootstraps) by the reason for which they were cut off, as jobs report them. A wave counts once for each of its jobs";
     wave_width: Histogram [] "wave_width" "bootstraps" "Bootstraps in a wave, as jobs report them", WIDTHS;
     wave_fill: Histogram [] "wave_fill_ratio" "ratio" "Mean fill of a job's waves, as a share of the preferred width", RATIOS;
 
+    // Tenants.
+    tenant_jobs: Counter ["tenant", "state"] "tenant_jobs_ended_total" "jobs" "Ended jobs, by tenant and state";
+    tenant_pbs: Counter ["tenant"] "tenant_pbs_total" "bootstraps" "Bootstraps of succeeded jobs, by tenant";
+    tenant_wall: Histogram ["tenant"] "tenant_job_seconds" "seconds" "Time of a job from acceptance to its end, by tenant", JOB_SECONDS;
+
     // Keys.
-    keys_resident: Gauge [] "keys_resident" "keys" "Expanded keys in the memory of workers";
-    key_resident_bytes: Gauge [] "key_resident_bytes" "bytes" "Memory of the expanded keys on workers";
+    keys_resident: Gauge ["pool"] "keys_resident" "keys" "Expanded keys in the memory of workers";
+    key_resident_bytes: Gauge ["pool"] "key_resident_bytes" "bytes" "Memory of the expanded keys on workers";
     key_cache: Counter ["result"] "key_cache_jobs_total" "jobs"
         "Succeeded jobs by whether their key was expanded on the worker already (hit) or the job had to wait for it (miss)";
 
@@ -94,11 +47,17 @@ metrics! {
     uploads_resumed: Counter [] "uploads_resumed_total" "uploads" "Uploads that were resumed at an offset above 0";
     upload_time: Histogram [] "upload_seconds" "seconds" "Time of an upload from its beginning to its commit", JOB_SECONDS;
     digest_mismatches: Counter [] "upload_digest_mismatches_total" "uploads" "Uploads whose bytes did not match the announced digest";
+    uploads_failed: Counter ["reason"] "uploads_failed_total" "uploads"
+        "Uploads that the server ended with an error, by reason. docs/errors explains each reason";
     download_bytes: Counter [] "download_bytes_total" "bytes" "Bytes sent to tenants and workers in downloads";
     blob_urls: Counter [] "blob_urls_total" "reads" "Blobs whose bytes workers read from the store itself, by a URL";
 
+    blob_store_time: Histogram ["op"] "blob_store_seconds" "seconds"
+        "Time of operations on the store of blobs, by operation (commit, read, remove). A read counts until its first bytes", CALL_SECONDS;
+    blob_store_errors: Counter ["op"] "blob_store_errors_total" "errors" "Operations on the store of blobs that failed";
+
     // Workers.
-    workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining)";
+    workers: Gauge ["pool", "state"] "workers" "workers" "Attached workers, by pool and state (ready, draining)";
     worker_disconnects: Counter ["reason"] "worker_disconnects_total" "workers"
         "Workers that disconnected, by reason (left, lost, moved, quarantined)";
     leases_expired: Counter ["clock"] "leases_expired_total" "leases"
@@ -134,6 +93,23 @@ metrics! {
     forward_repeats: Counter [] "forward_repeats_total" "calls"
         "Repetitions of calls that this server passed on, because the owner stopped or failed before its answer";
     db_time: Histogram ["op"] "db_seconds" "seconds" "Time of database operations, including the wait for the writer", CALL_SECONDS;
+    db_errors: Counter ["kind"] "db_errors_total" "errors"
+        "Errors of the database, by kind (full, busy, closed, failed, damaged, fenced)";
+    standbys: Gauge ["kind"] "database_standbys" "standbys"
+        "Standbys that are connected to the PostgreSQL server, by kind (synchronous, asynchronous; hidden without the right pg_monitor)";
+    standby_lag: Gauge [] "database_standby_lag_bytes" "bytes"
+        "Bytes of the PostgreSQL log that the standby with the most data has not flushed";
+    disk_free: Gauge ["place"] "disk_free_bytes" "bytes" "Free bytes of the file system, by place (data: storage.directory)";
+    disk_size: Gauge ["place"] "disk_size_bytes" "bytes" "Size of the file system, by place";
+    certificate_valid: Gauge ["certificate"] "certificate_valid_seconds" "seconds"
+        "Time until a certificate expires, by certificate (listen: listen.tls_certificate, workers: listen.client_ca)";
+    invariants: Counter ["invariant"] "invariant_violations_total" "violations"
+        "Violations of an invariant that the server checks every minute, by invariant (live_jobs: the jobs in memory are those of the database). Each violation is a fault of the service";
+    limit_used: Gauge ["limit"] "limit_used" "1" "Use of a limit, by limit (requests, watchers, message_bytes, queued_jobs)";
+    limit_value: Gauge ["limit"] "limit_value" "1" "The configured limit, by limit";
+    spans_exported: Counter [] "spans_exported_total" "spans" "Spans of traces that the collector has taken";
+    spans_dropped: Counter ["reason"] "spans_dropped_total" "spans"
+        "Spans of traces that were dropped, by reason (queue_full: the collector is too slow; failed: it refused them or did not answer)";
     log_suppressed: Counter ["target"] "log_suppressed_total" "events"
         "Log events of this process that were suppressed because many of one kind occurred within a minute, by the crate that logged them";
     build_info: Gauge ["version"] "build_info" "1" "Always 1. The label is the version of the server";

@@ -98,6 +98,7 @@ mod tests {
             bytes: Bytes::from(vec![0; bytes]),
             family: Family::Blocks(Blocks {
                 set: &cloakwork_params::table::SETS[0],
+                operation: "ADD",
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 work: Cost::default(),

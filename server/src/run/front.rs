@@ -10,6 +10,7 @@ use rustls::ServerConfig;
 use tokio::{
     net::TcpListener,
     sync::watch,
+    task::JoinHandle,
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,7 @@ use crate::{
     installation::Installation,
     metrics::Telemetry,
     owner::{self, Candidate, Ownership, Replica},
+    readings::Readings,
     shards::{self, Lookout, Seen},
     tasks::{Ended, Tasks},
     tls::{self, Port, Tls},
@@ -64,10 +66,14 @@ pub(super) struct Front {
     stop_admin: CancellationToken,
     api: Tasks,
     others: Tasks,
+    /// The export of spans. Traces are no reason to end a server, so the server goes on without.
+    export: Option<JoinHandle<()>>,
+    stop_export: CancellationToken,
 }
 
 pub(super) const API_PORT: &str = "the API port";
 const BEATS: &str = "the sign of life of the owner";
+const READINGS: &str = "the readings for gauges";
 const LOOKOUT: &str = "the watch on shards";
 pub(super) const ADMIN_PORT: &str = "the admin port";
 pub(super) const CERTIFICATES: &str = "the watch on certificates";
@@ -92,7 +98,12 @@ impl Front {
         let lock = data::lock(&config.storage.directory).await?;
         let replica = Replica::new().map_err(|error| internal("a random number")(error.into()))?;
         let database = data::open(&config, replica).await?;
-        let telemetry = Arc::new(Telemetry::new().map_err(internal("the metrics"))?);
+        let instance = uuid::Uuid::new_v4().to_string();
+        let (telemetry, export) =
+            Telemetry::for_config(&config, clock.clone(), instance).map_err(internal("telemetry"))?;
+        let telemetry = Arc::new(telemetry);
+        let stop_export = CancellationToken::new();
+        let export = export.map(|export| tokio::spawn(export.run(stop_export.clone().cancelled_owned())));
         let (readiness, stop, stop_admin) = <(Readiness, CancellationToken, CancellationToken)>::default();
         let mut others = Tasks::default();
         let (listener, admin_address) = bind("listen.admin_address", config.listen.admin_address).await?;
@@ -119,6 +130,8 @@ impl Front {
         let authenticator = authenticator(&config, clock.clone(), &database, addresses.clone());
         let callers = Callers { proxies: Arc::new(config.listen.trusted_proxies.clone()), addresses: Some(addresses) };
         let edge = Edge::new(authenticator, callers, telemetry.clone(), forward, &config.limits, stop.clone());
+        let readings = Readings::new(&config, clock.clone(), database.clone(), edge.clone(), telemetry.clone());
+        others.spawn(READINGS, readings.run());
         Ok(Self {
             _lock: lock,
             replica,
@@ -140,6 +153,8 @@ impl Front {
             stop_admin,
             api: Tasks::default(),
             others,
+            export,
+            stop_export,
         })
     }
 
@@ -292,6 +307,14 @@ impl Front {
         self.stop_admin.cancel();
         self.others.shutdown().await;
         self.database.close().await;
+        self.stop_export.cancel();
+        if let Some(export) = self.export.take() {
+            // The export has a time limit for its last spans.
+            let _ = export.await;
+        }
+        let telemetry = self.telemetry.clone();
+        // An error means that the runtime ends.
+        let _ = tokio::task::spawn_blocking(move || telemetry.registry.close()).await;
         tracing::info!("the server has stopped");
     }
 }

@@ -91,7 +91,7 @@ impl BlobService for Blobs {
             }
             offset += data.len() as u64;
             receiving.bytes(data.len());
-            hand_on(&mut writer, &mut arrived, data).await.map_err(ApiError::from)?;
+            hand_on(&mut writer, &mut arrived, data).await.map_err(|error| receiving.failed(&error))?;
             if finish {
                 break true;
             }

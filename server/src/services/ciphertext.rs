@@ -85,7 +85,7 @@ impl CiphertextService for Ciphertexts {
                 let known = data.split_to(usize::try_from(skip).unwrap_or(usize::MAX).min(data.len()));
                 skip -= known.len() as u64;
                 receiving.bytes(data.len());
-                hand_on(&mut writer, &mut arrived, data).await.map_err(ApiError::from)?;
+                hand_on(&mut writer, &mut arrived, data).await.map_err(|error| receiving.failed(&error))?;
                 message = next(&mut messages, &mut writer).await?;
             }
             receiving.finished(writer.finish().await).map_err(ApiError::from)?;

@@ -90,10 +90,21 @@ impl Receiving {
         let metrics = &self.transfers.telemetry.metrics;
         match &ended {
             Ok(_) => metrics.upload_time.record(self.begun.elapsed().as_secs_f64(), []),
-            Err(Error::DigestMismatch { .. }) => metrics.digest_mismatches.add(1, []),
-            Err(_) => {}
+            Err(error) => {
+                if let Error::DigestMismatch { .. } = error {
+                    metrics.digest_mismatches.add(1, []);
+                }
+                self.failed(error);
+            }
         }
         ended
+    }
+
+    /// Counts an upload that ends with an error. Returns the error for the caller.
+    pub fn failed(&self, error: &Error) -> ApiError {
+        let error = ApiError::from(error.clone());
+        self.transfers.telemetry.metrics.uploads_failed.add(1, [error.reason().code]);
+        error
     }
 }
 
@@ -109,14 +120,15 @@ mod tests {
 
     #[test]
     fn the_gauge_ends_where_it_began_however_uploads_overlap() {
-        let telemetry = Arc::new(Telemetry::new().unwrap());
+        let telemetry = Arc::new(Telemetry::new(10).unwrap());
         let transfers = Transfers::new(telemetry.clone());
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| (0..500).for_each(|_| drop(transfers.receive())));
             }
         });
-        let shown = |line: &str| telemetry.scrape().unwrap().lines().any(|found| found == line);
+        let shown =
+            |line: &str| telemetry.scrape(cloakwork_telemetry::Format::Prometheus).lines().any(|found| found == line);
         assert!(shown("cloakwork_uploads_active 0"));
         let _one = transfers.receive();
         assert!(shown("cloakwork_uploads_active 1"));

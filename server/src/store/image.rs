@@ -9,6 +9,7 @@ use cloakwork_keystore::{Pin, Pinning, Releasing};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
 use cloakwork_storage::{Batch, Each, Values};
+use cloakwork_trace::TraceContext;
 use prost::Message as _;
 
 use super::{
@@ -111,9 +112,10 @@ impl<'w> Images<'w> {
 /// Adds the row of a job.
 const INSERT: &str = "INSERT INTO jobs (id, tenant, request_id, request_digest, program, key_id, parameter_set, \
     row_count, pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, cost, \
-    key_parts, promised, state, epoch, attempts, worker, suspect, solo_crashes, ended_micros, outputs_expire_micros, \
-    reason, message, latency, has_outputs, attestation) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, \
-    $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)";
+    key_parts, operation, trace, promised, state, epoch, attempts, worker, suspect, solo_crashes, ended_micros, \
+    outputs_expire_micros, reason, message, latency, has_outputs, attestation) VALUES ($1, $2, $3, $4, $5, $6, $7, \
+    $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, \
+    $31, $32)";
 
 /// Changes the row of a job that ends. `$4` says whether the schedule changes as well.
 const END: &str = "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promised END, state = $3, worker = NULL, \
@@ -193,6 +195,8 @@ impl<'w> Image<'w> {
             .bind(meta.cost as i64)
             // Jobs of a TFHE set always need the set's two parts, so the row stores none.
             .bind(meta.set.ckks().map(|_| key_parts::to_bytes(&new.key_parts)))
+            .bind(Some(meta.operation.to_owned()))
+            .bind(meta.trace.map(TraceContext::to_bytes))
             .bind(self.promised)
             .bind(self.end.map_or(schedule.state, |end| end.state) as i32)
             .bind(schedule.epoch as i64)

@@ -3,12 +3,13 @@
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use cloakwork_circuit::ProgramId;
+use cloakwork_circuit::{ProgramId, operation_named};
 use cloakwork_keystore::{Releasing, of_shard};
 use cloakwork_params::{AnySet, KeyId, SetId};
 use cloakwork_proto::v1::{Attestation, JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
 use cloakwork_storage::{Asker, Batch, Connection, Error, Row, Rows, Survival};
+use cloakwork_trace::TraceContext;
 use prost::Message as _;
 
 use super::Store;
@@ -129,6 +130,16 @@ impl Store {
         ));
         let rows = query.bind(self.database.shard()).all().await?;
         rows.iter().map(live_job).collect()
+    }
+
+    /// Number of jobs of the shard that have not ended.
+    pub async fn live_count(&self) -> Result<u64, Error> {
+        let mut reader = self.database.read(Asker::Server).await?;
+        let query = reader.query(concat!(
+            "SELECT count(*) AS live FROM jobs WHERE ended_micros IS NULL AND ",
+            of_shard!("jobs.tenant", "$1")
+        ));
+        Ok(query.bind(self.database.shard()).one().await?.int("live")?.unsigned_abs())
     }
 
     /// The inputs of a job, for a worker.
@@ -301,6 +312,8 @@ fn meta(row: &Row) -> Result<JobMeta, Error> {
         program: ProgramId(row.array("program")?),
         key_id: KeyId(row.array("key_id")?),
         set,
+        operation: row.text_or_null("operation")?.and_then(operation_named).unwrap_or_default(),
+        trace: row.bytes_or_null("trace")?.and_then(TraceContext::from_bytes),
         rows,
         pbs_count,
         cost: cost.or(known_cost).ok_or_else(|| corrupt("no cost"))?,

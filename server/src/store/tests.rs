@@ -30,6 +30,8 @@ pub(crate) fn new_job(tenant: &str, number: u8) -> NewJob {
         program: ProgramId([1; 32]),
         key_id: KeyId([7; 16]),
         set: AnySet::Tfhe(&table::SETS[0]),
+        operation: "ADD",
+        trace: None,
         rows: 1,
         pbs_count: 1,
         cost: 7,

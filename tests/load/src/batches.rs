@@ -90,6 +90,8 @@ fn new_job(number: u128, input: Content) -> NewJob {
         program: ProgramId([1; 32]),
         key_id: KeyId([7; 16]),
         set: AnySet::Tfhe(&table::SETS[0]),
+        operation: "ADD",
+        trace: None,
         rows: 1,
         pbs_count: 1,
         cost: 100,

@@ -4,6 +4,7 @@
 
 mod binaries;
 mod certificates;
+mod collector;
 mod disk;
 mod process;
 mod server;
@@ -14,6 +15,7 @@ mod worker;
 
 pub use binaries::binary;
 pub use certificates::dev_certificates;
+pub use collector::{Collector, Recorded};
 pub use disk::SmallDisk;
 pub use process::{Process, Signal};
 pub use server::{Server, Setup, TOY, free_port};

@@ -158,7 +158,7 @@ impl Server {
         eventually("the server is ready", || {
             // A server that has ended never becomes ready. Its log says why it ended.
             assert!(process.is_running(), "the server ended at its start:\n{}", process.log());
-            async move { http_get(admin, "/readyz").await.is_some_and(|(code, _)| code == 200) }
+            async move { http_get(admin, "/readyz", "*/*").await.is_some_and(|(code, _)| code == 200) }
         })
         .await;
     }
@@ -263,7 +263,12 @@ impl Server {
 
     /// Scrapes the server's metrics.
     pub async fn metrics(&self) -> String {
-        http_get(self.admin_port, "/metrics").await.expect("the admin port answers").1
+        self.metrics_as("text/plain").await
+    }
+
+    /// Scrapes the server's metrics in a format that the `Accept` header names.
+    pub async fn metrics_as(&self, accept: &str) -> String {
+        http_get(self.admin_port, "/metrics", accept).await.expect("the admin port answers").1
     }
 
     /// The sum of a metric over all its series.
@@ -275,7 +280,7 @@ impl Server {
 
     /// Status code of the server's answer to a probe.
     pub async fn probe(&self, path: &str) -> Option<u16> {
-        http_get(self.admin_port, path).await.map(|(code, _)| code)
+        http_get(self.admin_port, path, "*/*").await.map(|(code, _)| code)
     }
 
     /// Directory of the server's files.
@@ -324,11 +329,11 @@ pub fn free_port() -> u16 {
 const PORTS: std::ops::Range<u16> = 11_000..32_000;
 
 /// Sends a GET request. Returns status and body, or `None` without an answer.
-async fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
+async fn http_get(port: u16, path: &str, accept: &str) -> Option<(u16, String)> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.ok()?;

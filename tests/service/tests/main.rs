@@ -27,6 +27,7 @@ mod shared;
 mod standby;
 mod stores;
 mod tls;
+mod traces;
 mod typed;
 mod uploads;
 mod vectors;

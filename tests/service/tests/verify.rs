@@ -27,7 +27,7 @@ fn setup() -> Setup {
 /// Waits until this number of workers is attached.
 async fn workers(server: &Server, number: usize) {
     eventually("the workers are attached", || async {
-        server.metrics().await.contains(&format!("cloakwork_workers{{state=\"ready\"}} {number}"))
+        server.metrics().await.contains(&format!("cloakwork_workers{{pool=\"cpu\",state=\"ready\"}} {number}"))
     })
     .await;
 }

@@ -8,7 +8,7 @@ use cloakwork_proto::{
     v1::{self, commit_header::Outcome, commit_result_request::Part},
 };
 use cloakwork_retry::Pauses;
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 use tonic_types::StatusExt as _;
 
 use super::{Agent, Held, job::MESSAGE_MAX};
@@ -56,7 +56,11 @@ impl Agent {
             let mut client = self.client.clone();
             // The messages share their bytes with the outputs, so that a retry copies no large
             // buffers.
-            let call = client.commit_result(tokio_stream::iter(messages.clone()));
+            let mut request = Request::new(tokio_stream::iter(messages.clone()));
+            if let Some(trace) = &held.trace {
+                trace.add_to(request.metadata_mut());
+            }
+            let call = client.commit_result(request);
             match tokio::time::timeout(timeout, call).await {
                 Ok(Ok(response)) => {
                     if !response.into_inner().accepted {

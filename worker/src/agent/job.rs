@@ -25,6 +25,7 @@ use super::{Agent, Held};
 use crate::{
     blob::BlobReader,
     failure::{JobFailure, caught},
+    job_trace::JobTrace,
     latency::{Stage, Stopwatch},
 };
 
@@ -157,17 +158,26 @@ impl Agent {
                 (Outcome::Failure(failure), Vec::new(), v1::Lowering::Unspecified, None, stage)
             }
         };
+        let error = match &outcome {
+            Outcome::Failure(failure) => Some(failure.reason.clone()),
+            Outcome::Outputs(_) => None,
+        };
         let mut latency = stopwatch.finish(stage, Instant::now());
         latency.worker = self.options.name.clone();
         latency.device = self.device.describe().name;
         let header = v1::CommitHeader {
             worker_id: self.worker_id.clone(),
             lease: Some(held.lease.clone()),
-            latency: Some(latency),
+            latency: Some(latency.clone()),
             outcome: Some(outcome),
             lowering: lowering.into(),
         };
+        let (began, step) = (Instant::now(), held.trace.as_ref().and_then(JobTrace::step));
         self.commit(held, header, outputs).await;
+        if let Some(trace) = &held.trace {
+            trace.record("hand in", step, began, Vec::new());
+            trace.end(&latency, error);
+        }
     }
 
     /// Computes a job up to its encoded outputs. A failure comes with the stage that failed.
@@ -186,6 +196,7 @@ impl Agent {
         held.status.enter(LeaseStage::Fetching);
         stopwatch.advance(Stage::Fetch, Instant::now());
 
+        let (began, step) = (Instant::now(), held.trace.as_ref().and_then(JobTrace::step));
         // Keys and inputs are fetched concurrently. Time until the keys are loaded counts as key
         // load, and any remaining time as fetch.
         let fetch_state = FetchState::new(&held.status);
@@ -205,6 +216,9 @@ impl Agent {
         }
         stopwatch.advance(Stage::Fetch, Instant::now());
         held.status.enter(LeaseStage::Waiting);
+        if let Some(trace) = &held.trace {
+            trace.record("fetch", step, began, Vec::new());
+        }
 
         let fetched = Fetched { keys, inputs, memory, deadline };
         let (outputs, memory) = job.run(self, held, fetched, stopwatch).await.map_err(at(Stage::WaveWait))?;
@@ -247,6 +261,7 @@ impl Agent {
             worker_id: self.worker_id.clone(),
             lease: held.lease.clone(),
             store: self.store.clone(),
+            trace: held.trace.as_ref().map(JobTrace::context),
         }
     }
 }

@@ -7,7 +7,7 @@ use cloakwork_params::{ParameterSet, Standing};
 use cloakwork_proto::v1::{self, LeaseStage};
 
 use super::Agent;
-use crate::{engine::preferred, executable, locked::Locked as _};
+use crate::{engine::preferred, executable, locked::Locked as _, metrics::Metrics};
 
 /// Waves of work that the worker wants to hold: one in computation, one next, and two being fetched
 /// or committed.
@@ -46,6 +46,10 @@ impl Agent {
             micros: point.time.as_micros() as u64,
         });
         let draining = self.is_draining();
+        let (leases, resident_keys) = (self.leases(hung), self.resident_keys());
+        if let Some(metrics) = &self.options.metrics {
+            record(metrics, &leases, &resident_keys);
+        }
         v1::AttachRequest {
             worker_id: self.worker_id.clone(),
             name: self.options.name.clone(),
@@ -57,8 +61,8 @@ impl Agent {
             } else {
                 wanted_cost(&info, &self.keys.sets(), self.crowd.depth())
             },
-            leases: self.leases(hung),
-            resident_keys: self.resident_keys(),
+            leases,
+            resident_keys,
             draining,
             waves: waves.collect(),
             parameter_sets: self.sets(&info, hung),
@@ -91,6 +95,20 @@ impl Agent {
         };
         held.values().map(report).collect()
     }
+}
+
+/// Records the jobs and keys of a report.
+fn record(metrics: &Metrics, leases: &[v1::LeaseReport], keys: &[v1::ResidentKey]) {
+    for (stage, name) in [
+        (LeaseStage::Fetching, "fetching"),
+        (LeaseStage::LoadingKey, "loading_key"),
+        (LeaseStage::Waiting, "waiting"),
+        (LeaseStage::Computing, "computing"),
+        (LeaseStage::Committing, "committing"),
+    ] {
+        metrics.jobs.set(leases.iter().filter(|lease| lease.stage() == stage).count() as u64, [name]);
+    }
+    metrics.key_bytes.set(keys.iter().map(|key| key.bytes).sum(), []);
 }
 
 /// Class of the workers whose results have the same bits. Another build may lower programs in

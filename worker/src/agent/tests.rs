@@ -186,6 +186,7 @@ async fn a_refused_result_is_handed_in_as_a_failure() {
         lease: assignment.lease.expect("a lease"),
         is_on_vectors: false,
         status: Arc::default(),
+        trace: None,
         withdrawn: CancellationToken::new(),
     };
     let outcome = Some(Outcome::Outputs(v1::CommitOutputs::default()));
@@ -258,8 +259,8 @@ async fn a_small_job_does_not_wait_for_the_memory_of_a_large_one() {
 async fn a_job_waits_for_room_that_the_key_of_another_job_occupies() {
     let device = Arc::new(TestDevice::new(1000));
     let agent = agent(&device);
-    let blobs =
-        BlobReader { client: agent.client.clone(), worker_id: Bytes::new(), lease: v1::Lease::default(), store: None };
+    let (client, lease) = (agent.client.clone(), v1::Lease::default());
+    let blobs = BlobReader { client, worker_id: Bytes::new(), lease, store: None, trace: None };
     let group = GroupId { group: Bytes::new(), key_id: KeyId([2; 16]), set: set().id, parts: [0; 32] };
     let other = KeyRequest { group, set: set(), parts: Vec::new(), blobs };
     let other = agent.keys.get(&other, |_| ()).await.expect("a key");

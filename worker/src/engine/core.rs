@@ -23,7 +23,12 @@ use super::{
     tables::TableError,
     width::{point, preferred},
 };
-use crate::{latency::WaveShare, pulse::Pulse};
+use crate::{
+    latency::WaveShare,
+    metrics::EndedWave,
+    observer::{LINKS_MAX, Observer},
+    pulse::Pulse,
+};
 
 /// State that the thread owns.
 pub(super) struct Core {
@@ -39,6 +44,7 @@ pub(super) struct Core {
     jobs: HashMap<u64, GroupId>,
     flights: Vec<Flight>,
     wave_keys: WaveKeys,
+    observer: Observer,
     draining: bool,
 }
 
@@ -70,6 +76,7 @@ impl Core {
         pulse: Arc<Pulse>,
         arena_bytes: u64,
         idle_group_time: Duration,
+        observer: Observer,
     ) -> Self {
         let info = device.describe();
         Self {
@@ -84,6 +91,7 @@ impl Core {
             jobs: HashMap::new(),
             flights: Vec::new(),
             wave_keys: WaveKeys::default(),
+            observer,
             draining: false,
         }
     }
@@ -335,6 +343,10 @@ impl Core {
             match result {
                 Ok(stats) => {
                     group.width_limit.went_well(flight.width);
+                    let Flight { width, preferred, cut, .. } = flight;
+                    let wave = EndedWave { set: group.set, width, preferred, cut, stats };
+                    let traces = own.keys().filter_map(|id| group.jobs.get(id)?.job.trace);
+                    let traced = self.observer.wave(&wave, &self.info.name, traces.take(LINKS_MAX).collect());
                     for (id, lanes) in count_bootstraps(group, &flight.lanes) {
                         let Some(job) = group.jobs.get_mut(&id) else { continue };
                         job.job.stopwatch.wave(WaveShare {
@@ -346,6 +358,9 @@ impl Core {
                             is_companion: flight.is_companion,
                         });
                         job.job.status.advance();
+                        if job.job.trace.is_some() && job.job.waves.len() < LINKS_MAX {
+                            job.job.waves.extend(traced);
+                        }
                     }
                     for lane in flight.lanes {
                         let Some(job) = group.jobs.get_mut(&lane.job) else { continue };
@@ -396,8 +411,8 @@ impl Core {
     /// Delivers the outputs after the last row has ended.
     fn finish_if_done(&mut self, id: u64) {
         let Some(job) = self.job(id).filter(|job| job.is_done() && !job.cancelled) else { return };
-        let outputs = std::mem::take(&mut job.outputs);
-        let finished = Finished { outputs, stopwatch: job.job.stopwatch.clone() };
+        let (outputs, waves) = (std::mem::take(&mut job.outputs), std::mem::take(&mut job.job.waves));
+        let finished = Finished { outputs, stopwatch: job.job.stopwatch.clone(), waves };
         if let Some(done) = job.job.done.take() {
             let _ = done.send(Ok(finished));
         }

@@ -11,6 +11,7 @@ use std::{
 
 use cloakwork_circuit::Output;
 use cloakwork_device::{Arena, Device, DeviceError};
+use cloakwork_trace::TraceContext;
 use tokio::sync::oneshot;
 
 use super::{
@@ -39,6 +40,10 @@ pub(crate) struct EngineJob {
     pub(crate) deadline: Option<Instant>,
     pub(crate) status: Arc<JobStatus>,
     pub(crate) stopwatch: Stopwatch,
+    /// The span of the computation, if the job is traced.
+    pub(crate) trace: Option<TraceContext>,
+    /// Spans of waves that the job took part in, if the job is traced.
+    pub(crate) waves: Vec<TraceContext>,
     pub(crate) done: Option<oneshot::Sender<Result<Finished, JobFailure>>>,
 }
 
@@ -46,6 +51,7 @@ pub(crate) struct EngineJob {
 pub(crate) struct Finished {
     pub(crate) outputs: Vec<OutputList>,
     pub(crate) stopwatch: Stopwatch,
+    pub(crate) waves: Vec<TraceContext>,
 }
 
 /// Progress of a job, readable from any thread.

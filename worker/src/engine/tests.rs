@@ -126,8 +126,9 @@ impl TestBed {
     /// jobs.
     fn of(device: TestDevice, key_bytes: u64, arena_bytes: u64, idle_group_time: Duration) -> Self {
         let device = Arc::new(device);
-        let engine = Engine::start_with_idle_time(device.clone(), arena_bytes, idle_group_time).expect("a thread");
-        let keys = Arc::new(KeyCache::new(device.clone(), key_bytes, Arc::default()));
+        let engine = Engine::start_with_idle_time(device.clone(), arena_bytes, idle_group_time, Observer::default())
+            .expect("a thread");
+        let keys = Arc::new(KeyCache::new(device.clone(), key_bytes, Arc::default(), None));
         Self { device, engine, keys }
     }
 
@@ -139,6 +140,7 @@ impl TestBed {
             worker_id: Bytes::new(),
             lease: v1::Lease::default(),
             store: None,
+            trace: None,
         };
         let request = |set: &'static ParameterSet| {
             let group = GroupId { group: Bytes::new(), key_id: KeyId([spec.key; 16]), set: set.id, parts: [0; 32] };
@@ -163,6 +165,8 @@ impl TestBed {
             deadline: None,
             status: status.clone(),
             stopwatch: Stopwatch::start(std::time::Instant::now()),
+            trace: None,
+            waves: Vec::new(),
             done: Some(sender),
         });
         SubmittedJob { id, status, done }

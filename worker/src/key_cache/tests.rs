@@ -19,7 +19,7 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn cache(budget: u64) -> (Arc<TestDevice>, Arc<KeyCache>) {
     let device = Arc::new(TestDevice::new(1));
-    (device.clone(), Arc::new(KeyCache::new(device, budget, Arc::default())))
+    (device.clone(), Arc::new(KeyCache::new(device, budget, Arc::default(), None)))
 }
 
 fn set() -> &'static ParameterSet {
@@ -33,6 +33,7 @@ fn request(key: u8, set: &'static ParameterSet) -> KeyRequest {
         worker_id: Bytes::new(),
         lease: v1::Lease::default(),
         store: None,
+        trace: None,
     };
     let group = GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: set.id, parts: [0; 32] };
     KeyRequest { group, set, parts: Vec::new(), blobs }

@@ -8,6 +8,10 @@ use crate::Error;
 
 /// An error of a statement or a connection.
 pub(super) fn of(error: tokio_postgres::Error) -> Error {
+    translated(&error).counted()
+}
+
+fn translated(error: &tokio_postgres::Error) -> Error {
     let Some(found) = error.as_db_error() else {
         // The driver's own text of an error names only its kind.
         let cause = error.source().map(|cause| format!(": {cause}"));

@@ -1,7 +1,42 @@
-//! Whether commits survive the loss of the server.
+//! The standbys of the server, and whether commits survive the loss of the server.
 
 use super::{Server, Session};
-use crate::Error;
+use crate::{Error, Row};
+
+/// The standbys that are connected to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standbys {
+    /// Standbys that commits wait for.
+    pub synchronous: u64,
+    /// Standbys that commits do not wait for.
+    pub asynchronous: u64,
+    /// Standbys of which the role may not know more than that they exist. The right `pg_monitor`
+    /// permits more.
+    pub hidden: u64,
+    /// Bytes of the log that the standby with the most data has not flushed, if that is known.
+    pub lag_bytes: Option<u64>,
+}
+
+/// A statement that counts the standbys.
+pub(crate) const STANDBYS: &str = "SELECT \
+    count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) AS synchronous, \
+    count(*) FILTER (WHERE sync_state IN ('async', 'potential')) AS asynchronous, \
+    count(*) FILTER (WHERE sync_state IS NULL) AS hidden, \
+    CAST(min(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_current_wal_lsn() END, flush_lsn)) \
+        AS BIGINT) AS lag_bytes \
+    FROM pg_stat_replication";
+
+impl Standbys {
+    pub(crate) fn of(row: &Row) -> Result<Self, Error> {
+        let count = |column| Ok::<_, Error>(row.int(column)?.unsigned_abs());
+        Ok(Self {
+            synchronous: count("synchronous")?,
+            asynchronous: count("asynchronous")?,
+            hidden: count("hidden")?,
+            lag_bytes: row.int_or_null("lag_bytes")?.map(|bytes| bytes.max(0).unsigned_abs()),
+        })
+    }
+}
 
 impl Server {
     /// Why the loss of the server could undo commits that it has reported. Returns `None` if a

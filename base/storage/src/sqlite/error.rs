@@ -8,6 +8,10 @@ use crate::{Error, OpenError, Schema};
 const SQLITE_FULL: &str = "13";
 
 pub(super) fn of(error: sqlx::Error) -> Error {
+    translated(error).counted()
+}
+
+fn translated(error: sqlx::Error) -> Error {
     match error {
         sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => Error::Closed,
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Error::Damaged(error.to_string()),

@@ -11,6 +11,8 @@ use super::{Cost, Input, KeyNeed, MissingKey, Vector};
 pub struct Outline {
     /// The parameter set.
     pub set: &'static CkksSet,
+    /// The kind of the program's operations if they are of one kind.
+    pub operation: &'static str,
     /// Inputs of the program.
     pub inputs: Vec<Input>,
     /// Slots, level and scale of each output.

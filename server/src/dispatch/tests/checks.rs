@@ -227,7 +227,7 @@ impl Service {
     }
 
     fn assert_metrics(&self, lines: &[&str]) {
-        let scraped = self.fixture.telemetry.scrape().unwrap();
+        let scraped = self.fixture.telemetry.scrape(cloakwork_telemetry::Format::Prometheus);
         for line in lines {
             assert!(scraped.lines().any(|found| found == *line), "no {line}:\n{scraped}");
         }
@@ -463,9 +463,9 @@ async fn a_result_is_checked_in_the_class_that_its_worker_had_when_it_got_the_jo
 /// An alert on an increase does not see the first value of a series that begins with it.
 #[tokio::test]
 async fn counters_of_checks_begin_with_zero() {
-    let telemetry = Telemetry::new().unwrap();
+    let telemetry = Telemetry::new(10).unwrap();
     checks::export_zeros(&telemetry.metrics);
-    let scraped = telemetry.scrape().unwrap();
+    let scraped = telemetry.scrape(cloakwork_telemetry::Format::Prometheus);
     let names = ["cloakwork_verified_rows_total", "cloakwork_verify_mismatches_total"];
     let names = names.into_iter().chain(["cloakwork_workers_quarantined_total"]).map(str::to_owned);
     let reasons = ["no_worker", "not_reproducible", "crowded", "too_large", "failed", "lost", "late", "wrong"];

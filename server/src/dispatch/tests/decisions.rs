@@ -1,6 +1,9 @@
 //! Decisions about jobs, and the sizes and settings that they depend on.
 
+use cloakwork_storage::Survival;
+
 use super::*;
+use crate::store::Write;
 
 #[test]
 fn a_write_takes_a_unit_for_each_object_and_for_each_piece_of_its_bytes() {
@@ -52,7 +55,11 @@ async fn refused_results_count_as_stale_and_accepted_ones_do_not() {
     let _watched = fixture.submit(1, true).await.unwrap().unwrap();
     fixture.wished(&[1]).await;
     let is_counted = |fixture: &Fixture| {
-        fixture.telemetry.scrape().unwrap().lines().any(|line| line == "cloakwork_stale_results_total 1")
+        fixture
+            .telemetry
+            .scrape(cloakwork_telemetry::Format::Prometheus)
+            .lines()
+            .any(|line| line == "cloakwork_stale_results_total 1")
     };
     assert!(fixture.commit(1).await.unwrap().unwrap() && !is_counted(&fixture));
     assert!(!fixture.commit(1).await.unwrap().unwrap() && is_counted(&fixture));
@@ -129,4 +136,25 @@ fn work(inputs: [Content; 2]) -> live::Work {
 
 fn digest(number: u8) -> Digest {
     Digest { blake3: [number; 32], size_bytes: 1 }
+}
+
+#[tokio::test]
+async fn a_job_that_only_the_database_has_is_a_violation_of_an_invariant() {
+    let mut fixture = Fixture::new().await;
+    let _watched = fixture.submit(1, true).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    let violations = |fixture: &Fixture, count: u64| {
+        let line = format!("cloakwork_invariant_violations_total{{invariant=\"live_jobs\"}} {count}");
+        fixture.telemetry.scrape(cloakwork_telemetry::Format::Prometheus).lines().any(|found| found == line)
+    };
+    assert!(violations(&fixture, 0));
+    // A job that no dispatcher has accepted.
+    fixture.store.apply(Survival::Crash, &[Write::Submitted(new_job(TENANT, 9))]).await.unwrap();
+    fixture.time.advance(Duration::from_secs(61));
+    let begun = Instant::now();
+    while !violations(&fixture, 1) {
+        assert!(begun.elapsed() < STEP_TIMEOUT, "the job is not noticed");
+        fixture.dispatcher.settled().await.unwrap();
+        sleep(Duration::from_millis(1)).await;
+    }
 }

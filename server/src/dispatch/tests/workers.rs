@@ -102,7 +102,7 @@ async fn few_reports_wait_for_the_dispatcher_however_many_workers_report() {
     let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
     let keystore = keys::tests::keystore(directory.path(), time.clock(), &database).await;
     // The dispatcher does not run yet.
-    let telemetry = Arc::new(Telemetry::new().unwrap());
+    let telemetry = Arc::new(Telemetry::new(10).unwrap());
     let started = Dispatcher::start(parts(&Store::new(database), &keystore, &time, &telemetry)).await;
     let (dispatcher, running) = started.unwrap();
     for _ in 0..2 {

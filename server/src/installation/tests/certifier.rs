@@ -83,7 +83,7 @@ async fn a_program_that_hangs_is_ended() {
 #[tokio::test]
 async fn a_server_whose_program_fails_gives_no_certificate() {
     let directory = tempfile::tempdir().unwrap();
-    let telemetry = Arc::new(Telemetry::new().unwrap());
+    let telemetry = Arc::new(Telemetry::new(10).unwrap());
     let mut config = Config::default();
     config.attestation.sign_command = Some(script(directory.path(), &[], "exit 1"));
     config.attestation.anchor = Some(Anchor::new([installation_key().public()]).unwrap());
@@ -91,6 +91,6 @@ async fn a_server_whose_program_fails_gives_no_certificate() {
     let error = installation.certify(WorkerId(1), worker_key().public()).await.unwrap_err();
     assert_eq!(error.reason(), CERTIFICATE_UNAVAILABLE);
     assert!(!error.to_string().contains("exit status"), "the cause is for the log: {error}");
-    let scraped = telemetry.scrape().unwrap();
+    let scraped = telemetry.scrape(cloakwork_telemetry::Format::Prometheus);
     assert!(scraped.contains("cloakwork_worker_certificates_total{result=\"failed\"} 1"), "{scraped}");
 }

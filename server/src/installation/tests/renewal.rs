@@ -33,7 +33,7 @@ async fn a_certificate_is_renewed_after_half_of_its_life() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_with_the_certificate_that_cannot_be_renewed() {
     let directory = tempfile::tempdir().unwrap();
-    let (time, telemetry) = (ManualClock::at(NOW), Arc::new(Telemetry::new().unwrap()));
+    let (time, telemetry) = (ManualClock::at(NOW), Arc::new(Telemetry::new(10).unwrap()));
     let installation = installation(directory.path(), time.clock(), telemetry);
     let mut renewal = Renewal::begin(installation, WorkerId(1), worker_key().public(), None).await.unwrap();
     renewal.fail();

@@ -73,7 +73,14 @@ fn held(limits: Limits) -> Held {
             wait.lock().unwrap().recv().expect("the test goes on");
         }
         let costs = Default::default();
-        Blocks { set: program.set(), inputs: Vec::new(), outputs: Vec::new(), work: costs, depth: costs }
+        Blocks {
+            set: program.set(),
+            operation: program.operation(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            work: costs,
+            depth: costs,
+        }
     };
     let compiler = Compiler::with(&limits, Steps { decode: AnyProgram::decode, price: Box::new(price) });
     Held { compiler, priced, began, go_on }
@@ -302,7 +309,14 @@ async fn a_result_comes_after_its_place_is_free() {
     let limits = Limits { tenant_compile_bootstraps: 1, ..Limits::default() };
     let price = |program: &Program| {
         let costs = Default::default();
-        Blocks { set: program.set(), inputs: Vec::new(), outputs: Vec::new(), work: costs, depth: costs }
+        Blocks {
+            set: program.set(),
+            operation: program.operation(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            work: costs,
+            depth: costs,
+        }
     };
     let compiler = Compiler::with(&limits, Steps { decode: AnyProgram::decode, price: Box::new(price) });
     for number in 0..2000 {

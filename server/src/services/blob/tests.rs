@@ -77,7 +77,7 @@ fn messages_count_in_the_window_with_all_their_bytes() {
         let mut request = http::Request::post("/cloakwork.v1.BlobService/Write").body(body).expect("a request");
         let principal = Principal { tenant: Tenant::new("acme").expect("a name"), shard: 0, scopes: Scopes::ALL };
         request.extensions_mut().insert(principal);
-        let telemetry = Arc::new(Telemetry::new().expect("metrics"));
+        let telemetry = Arc::new(Telemetry::new(10).expect("metrics"));
         let blobs = Blobs { keystore, limits: Arc::default(), transfers: Transfers::new(telemetry) };
         let call = tokio::spawn(Intake::new(BlobServiceServer::new(blobs), Arc::default()).call(request));
 

@@ -113,7 +113,7 @@ mod tests {
         let calls = Arc::<LeaseCalls>::default();
         let read = Read {
             begun: Instant::now(),
-            transfers: Transfers::new(Arc::new(Telemetry::new().unwrap())),
+            transfers: Transfers::new(Arc::new(Telemetry::new(10).unwrap())),
             _of_lease: calls.begin_read().unwrap(),
             _place: Reads::default().0.take(&WorkerId(1), 1).await,
         };

@@ -335,7 +335,7 @@ async fn a_result_whose_rows_are_checked_has_the_bytes_that_were_announced() {
     assert_eq!(reason(&status), "DIGEST_MISMATCH", "{status}");
     let right = vec![result(&third, &[proto_digest(&begun)]), data(&begun)];
     assert!(fixture.hand_in(right).await.unwrap());
-    let scraped = fixture.workers.telemetry.scrape().unwrap();
+    let scraped = fixture.workers.telemetry.scrape(cloakwork_telemetry::Format::Prometheus);
     let line = format!("cloakwork_unverified_rows_total{{reason=\"no_worker\"}} {ROWS}");
     assert!(scraped.contains(&line), "{scraped}");
 }
@@ -524,7 +524,7 @@ async fn a_result_that_no_certified_worker_has_signed_for_its_job_is_refused_and
     // Nothing was stored, and the lease lasts.
     assert!(fixture.workers.keystore.blob(&tenant(), &Digest::of(&list)).await.is_err());
     assert!(fixture.hand_in(vec![attested(&leased, &digests, good.clone()), data(&list)]).await.unwrap());
-    let scraped = fixture.workers.telemetry.scrape().unwrap();
+    let scraped = fixture.workers.telemetry.scrape(cloakwork_telemetry::Format::Prometheus);
     let counted = scraped.lines().filter_map(|line| line.strip_prefix("cloakwork_attestations_refused_total{"));
     let counted: f64 = counted.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
     assert_eq!(counted, refused as f64, "{scraped}");

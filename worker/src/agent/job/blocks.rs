@@ -1,6 +1,6 @@
 //! Jobs on blocks, which the wave engine computes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use cloakwork_circuit::{Goal, Graph, Input, Output};
@@ -19,6 +19,7 @@ use crate::{
     failure::JobFailure,
     group::GroupId,
     inputs::{self, Picked, Rows},
+    job_trace::JobTrace,
     key_cache::{KeyLease, KeyRequest},
     latency::Stopwatch,
     outputs::OutputList,
@@ -122,6 +123,7 @@ impl Job for BlockJob {
         let Fetched { keys, inputs, memory, deadline } = fetched;
         let (done, end) = oneshot::channel();
         let id = agent.engine.job_id();
+        let (began, trace) = (Instant::now(), held.trace.as_ref().and_then(JobTrace::step));
         agent.engine.submit(EngineJob {
             id,
             group: self.request.group.clone(),
@@ -134,6 +136,8 @@ impl Job for BlockJob {
             deadline,
             status: held.status.clone(),
             stopwatch: stopwatch.clone(),
+            trace,
+            waves: Vec::new(),
             done: Some(done),
         });
         // Cancels the engine's job when the withdrawn lease drops this future.
@@ -142,6 +146,9 @@ impl Job for BlockJob {
             end.await.unwrap_or_else(|_| Err(JobFailure::passing("DEVICE_FAILED", "the wave engine has ended")));
         let finished = ended?;
         *stopwatch = finished.stopwatch;
+        if let Some(held) = &held.trace {
+            held.record("compute", trace, began, finished.waves);
+        }
         Ok((finished.outputs, memory))
     }
 

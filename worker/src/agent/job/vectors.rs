@@ -1,8 +1,11 @@
 //! Jobs on vectors, which the engine for vectors computes.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -21,6 +24,7 @@ use super::{
 use crate::{
     failure::JobFailure,
     group::GroupId,
+    job_trace::JobTrace,
     latency::Stopwatch,
     vectors::{VectorKeyRequest, VectorLease, Vectors},
 };
@@ -91,13 +95,14 @@ impl Job for VectorJob {
 
     async fn run(
         &self,
-        _: &Agent,
+        agent: &Agent,
         held: &Held,
         fetched: Fetched<Self>,
         stopwatch: &mut Stopwatch,
     ) -> Result<(Vec<Ciphertext>, OwnedSemaphorePermit), JobFailure> {
         let Fetched { keys: lease, inputs, memory, deadline: _ } = fetched;
         let (sender, end) = oneshot::channel();
+        let (began, trace) = (Instant::now(), held.trace.as_ref().and_then(JobTrace::step));
         let status = held.status.clone();
         let cancel = Cancel { is_cancelled: Arc::default(), vectors: self.vectors.clone() };
         self.vectors.submit(EngineJob {
@@ -117,6 +122,15 @@ impl Job for VectorJob {
         drop(cancel);
         let (finished, memory) = ended?;
         let RowResult { outputs, times } = finished.result.map_err(failure)?;
+        if let Some(metrics) = &agent.options.metrics {
+            for (name, (count, time)) in &times.0 {
+                metrics.vector_operations.add(*count, [*name]);
+                metrics.vector_time.add_f64(time.as_secs_f64(), [*name]);
+            }
+        }
+        if let Some(held) = &held.trace {
+            held.record("compute", trace, began, Vec::new());
+        }
         stopwatch.run(finished.began, finished.ended, self.program.cost().bootstraps, &times);
         Ok((outputs, memory))
     }

@@ -5,9 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use opentelemetry::{KeyValue, metrics::Meter};
+use cloakwork_trace::TraceId;
+use opentelemetry::KeyValue;
 
-use super::Metric;
+use crate::{Metric, Registry, exemplars::Exemplars};
 
 /// A counter. Without labels, adding is one atomic addition.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub struct Counter<const N: usize> {
 #[derive(Debug)]
 enum CounterForm {
     Plain(Arc<Plain>),
-    Labelled(opentelemetry::metrics::Counter<u64>),
+    Labelled(opentelemetry::metrics::Counter<f64>),
 }
 
 #[derive(Debug, Default)]
@@ -30,7 +31,9 @@ struct Plain {
 }
 
 impl<const N: usize> Counter<N> {
-    pub(super) fn new(meter: &Meter, metric: &Metric) -> Self {
+    /// The handle of a row.
+    pub fn new(registry: &Registry, metric: &Metric) -> Self {
+        let meter = registry.meter();
         let form = if N == 0 {
             let plain = Arc::new(Plain::default());
             let read = plain.clone();
@@ -45,7 +48,7 @@ impl<const N: usize> Counter<N> {
                 .build();
             CounterForm::Plain(plain)
         } else {
-            CounterForm::Labelled(meter.u64_counter(metric.name).with_description(metric.help).build())
+            CounterForm::Labelled(meter.f64_counter(metric.name).with_description(metric.help).build())
         };
         Self { labels: metric.labels, form }
     }
@@ -57,6 +60,15 @@ impl<const N: usize> Counter<N> {
                 plain.value.fetch_add(amount, Relaxed);
                 plain.touched.store(true, Relaxed);
             }
+            CounterForm::Labelled(counter) => counter.add(amount as f64, &pairs(self.labels, labels)),
+        }
+    }
+
+    /// Adds an amount that need not be whole, to a counter with labels. A counter without labels
+    /// takes its whole part.
+    pub fn add_f64(&self, amount: f64, labels: [&'static str; N]) {
+        match &self.form {
+            CounterForm::Plain(_) => self.add(amount as u64, labels),
             CounterForm::Labelled(counter) => counter.add(amount, &pairs(self.labels, labels)),
         }
     }
@@ -66,16 +78,23 @@ impl<const N: usize> Counter<N> {
 #[derive(Debug)]
 pub struct Gauge<const N: usize> {
     labels: &'static [&'static str],
-    gauge: opentelemetry::metrics::Gauge<u64>,
+    gauge: opentelemetry::metrics::Gauge<f64>,
 }
 
 impl<const N: usize> Gauge<N> {
-    pub(super) fn new(meter: &Meter, metric: &Metric) -> Self {
-        Self { labels: metric.labels, gauge: meter.u64_gauge(metric.name).with_description(metric.help).build() }
+    /// The handle of a row.
+    pub fn new(registry: &Registry, metric: &Metric) -> Self {
+        let gauge = registry.meter().f64_gauge(metric.name).with_description(metric.help).build();
+        Self { labels: metric.labels, gauge }
+    }
+
+    /// Sets the value to a whole number. The labels are in the order of the table.
+    pub fn set(&self, value: u64, labels: [&'static str; N]) {
+        self.set_f64(value as f64, labels);
     }
 
     /// Sets the value. The labels are in the order of the table.
-    pub fn set(&self, value: u64, labels: [&'static str; N]) {
+    pub fn set_f64(&self, value: f64, labels: [&'static str; N]) {
         self.gauge.record(value, &pairs(self.labels, labels));
     }
 }
@@ -83,19 +102,37 @@ impl<const N: usize> Gauge<N> {
 /// A histogram: the distribution of recorded values.
 #[derive(Debug)]
 pub struct Histogram<const N: usize> {
+    name: &'static str,
     labels: &'static [&'static str],
+    buckets: &'static [f64],
     histogram: opentelemetry::metrics::Histogram<f64>,
+    exemplars: Arc<Exemplars>,
 }
 
 impl<const N: usize> Histogram<N> {
-    pub(super) fn new(meter: &Meter, metric: &Metric) -> Self {
-        let histogram = meter.f64_histogram(metric.name).with_description(metric.help);
-        Self { labels: metric.labels, histogram: histogram.with_boundaries(metric.buckets.to_vec()).build() }
+    /// The handle of a row.
+    pub fn new(registry: &Registry, metric: &Metric) -> Self {
+        let Metric { name, help, labels, buckets, .. } = *metric;
+        let histogram = registry.meter().f64_histogram(name).with_description(help);
+        let histogram = histogram.with_boundaries(buckets.to_vec()).build();
+        Self { name, labels, buckets, histogram, exemplars: registry.exemplars() }
     }
 
     /// Records a value. The labels are in the order of the table.
     pub fn record(&self, value: f64, labels: [&'static str; N]) {
         self.histogram.record(value, &pairs(self.labels, labels));
+    }
+
+    /// Records a value, as an example of its bucket if it has a trace.
+    pub fn record_traced(&self, value: f64, labels: [&'static str; N], trace: Option<TraceId>) {
+        self.record(value, labels);
+        if let Some(trace) = trace {
+            let mut pairs: Vec<_> = self.labels.iter().zip(labels).collect();
+            // Labels are exported in the order of their names.
+            pairs.sort_by_key(|(name, _)| **name);
+            let values: Vec<_> = pairs.into_iter().map(|(_, value)| value).collect();
+            self.exemplars.keep(self.name, &values, self.buckets, value, trace);
+        }
     }
 }
 

@@ -1,0 +1,26 @@
+//! Metrics of servers and workers, and the export of metrics and traces.
+//!
+//! A table declares each metric once, and values are recorded only
+//! through the handles that [`metrics!`] creates from the table.
+//!
+//! The values of labels are fixed text, or names from [`Names`], which is limited. Input therefore
+//! cannot create any number of time series.
+
+#![forbid(unsafe_code)]
+
+mod exemplars;
+mod handles;
+mod names;
+mod otlp;
+mod registry;
+mod table;
+mod text;
+
+pub use handles::{Counter, Gauge, Histogram};
+pub use names::{Names, OTHER};
+pub use otlp::{Collector, Export, OtlpError, Protocol, Service, SpanCounts};
+pub use registry::Registry;
+#[doc(hidden)]
+pub use table::count;
+pub use table::{CALL_SECONDS, COUNTS, JOB_SECONDS, Kind, Metric, RATIOS, WIDTHS, never_recorded, rows};
+pub use text::Format;
