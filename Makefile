@@ -1,14 +1,15 @@
 # Every target does its own set-up. The requirements are a C++ compiler and Rust: rustup, which
 # takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later (with rustfmt and
 # clippy, for lint). Parts of the tests also need: npm, to check the protocol; Python 3 with
-# venv, for the GPU kernels and for Envoy; nginx; PostgreSQL 15 or later; valgrind, for the speed
-# gate; OpenSSL 3, for the signing program of the docs; Go 1.24 or later, for the comparison with Lattigo.
+# venv, for the GPU kernels and for Envoy; nginx; PostgreSQL 15 or later; Prometheus and
+# Alertmanager, for the alerts; valgrind, for the speed gate; OpenSSL 3, for the signing program of
+# the docs; Go 1.24 or later, for the comparison with Lattigo.
 
 # The directory of the benchmarks' reports. Reports of short forms have a directory of their
 # own, so that they do not replace full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
-.PHONY: chaos chaos-storm chaos-table demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
+.PHONY: alerts chaos chaos-storm chaos-table demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
 
 # Runs the whole service once: a server, keys, an upload, a job, its result and a table of its
 # time.
@@ -25,14 +26,14 @@ dist:
 	deploy/dist.sh
 
 # Runs the tests that CI runs.
-test: lint kernels proxies
+test: lint kernels proxies alerts
 	cargo test --workspace
 	cargo doc --workspace --no-deps
 
 # Runs `test` and more: the parameter sets whose keys take gigabytes, which need 16 GiB of
 # memory; the workspaces outside the main one; and every benchmark in its short form. Needs Go,
 # and the network the first time: both for the comparisons with other libraries.
-test-all: lint kernels proxies
+test-all: lint kernels proxies alerts
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 	cargo check --locked --manifest-path tests/peers/Cargo.toml --workspace --all-targets --target-dir target/peers-check
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --all-targets --target-dir target/fuzz-check
@@ -62,6 +63,10 @@ kernels:
 # Installs Envoy for the tests behind proxies, outside the clone.
 proxies:
 	tests/attack/proxies.sh
+
+# Checks the alerts for Prometheus and runs their tests.
+alerts:
+	deploy/prometheus/check.sh
 
 # Compares instruction counts with the stored ones, as a part of `test`.
 # CLOAKWORK_UPDATE_SPEED=1 stores new ones.
