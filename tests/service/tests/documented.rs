@@ -25,7 +25,8 @@ fn root() -> PathBuf {
 
 /// Every page of the root directory, of docs and of deploy.
 fn pages() -> Vec<PathBuf> {
-    let directories = ["", "docs", "docs/adr", "docs/errors", "deploy/proxy"].map(|name| root().join(name));
+    let directories = ["", "docs", "docs/adr", "docs/errors", "docs/runbooks", "deploy/prometheus", "deploy/proxy"];
+    let directories = directories.map(|name| root().join(name));
     let files = directories.iter().flat_map(|directory| std::fs::read_dir(directory).expect("a readable directory"));
     let files = files.map(|entry| entry.expect("an entry").path());
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
