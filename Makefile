@@ -1,15 +1,15 @@
 # Every target does its own set-up. The requirements are a C++ compiler and Rust: rustup, which
 # takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later (with rustfmt and
-# clippy, for lint). Parts of the tests also need: npm, to check the protocol; Python 3 with
-# venv, for the GPU kernels and for Envoy; nginx; PostgreSQL 15 or later; Prometheus and
-# Alertmanager, for the alerts; valgrind, for the speed gate; OpenSSL 3, for the signing program of
-# the docs; Go 1.24 or later, for the comparison with Lattigo.
+# clippy, for lint). Parts of the tests also need: npm, to check the protocol and the boards; Python
+# 3 with venv, for the GPU kernels and for Envoy; nginx; PostgreSQL 15 or later; Prometheus and
+# Alertmanager, for the alerts and the boards; valgrind, for the speed gate; OpenSSL 3, for the
+# signing program of the docs; Go 1.24 or later, for the comparison with Lattigo.
 
 # The directory of the benchmarks' reports. Reports of short forms have a directory of their
 # own, so that they do not replace full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
-.PHONY: alerts chaos chaos-storm chaos-table demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
+.PHONY: alerts boards boards-pictures boards-render boards-trial chaos chaos-storm chaos-table demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
 
 # Runs the whole service once: a server, keys, an upload, a job, its result and a table of its
 # time.
@@ -26,14 +26,15 @@ dist:
 	deploy/dist.sh
 
 # Runs the tests that CI runs.
-test: lint kernels proxies alerts
+test: lint kernels proxies alerts boards
 	cargo test --workspace
 	cargo doc --workspace --no-deps
 
 # Runs `test` and more: the parameter sets whose keys take gigabytes, which need 16 GiB of
-# memory; the workspaces outside the main one; and every benchmark in its short form. Needs Go,
-# and the network the first time: both for the comparisons with other libraries.
-test-all: lint kernels proxies alerts
+# memory; the workspaces outside the main one; the queries of the boards, under a load; and every
+# benchmark in its short form. Needs Go, and the network the first time: both for the comparisons
+# with other libraries.
+test-all: lint kernels proxies alerts boards boards-trial
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 	cargo check --locked --manifest-path tests/peers/Cargo.toml --workspace --all-targets --target-dir target/peers-check
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --all-targets --target-dir target/fuzz-check
@@ -67,6 +68,23 @@ proxies:
 # Checks the alerts for Prometheus and runs their tests.
 alerts:
 	deploy/prometheus/check.sh
+
+# Compares the boards for Grafana with their source, and checks them.
+boards:
+	deploy/grafana/check.sh
+
+# Writes the boards for Grafana from their source.
+boards-render:
+	deploy/grafana/run.sh render deploy/grafana/dashboards
+
+# Asks a real Prometheus every query of the boards, while servers and workers are under a load for a
+# minute. Needs PostgreSQL and Prometheus.
+boards-trial:
+	deploy/grafana/trial.sh
+
+# Draws docs/boards from a load of a quarter of an hour. Also needs Chromium.
+boards-pictures:
+	deploy/grafana/trial.sh --seconds 900 --pictures docs/boards
 
 # Compares instruction counts with the stored ones, as a part of `test`.
 # CLOAKWORK_UPDATE_SPEED=1 stores new ones.

@@ -1,0 +1,431 @@
+// Workers and their devices: processors, and GPUs with their sensors.
+
+import { BLUE, CUTS, CYAN, FAILED, HEALTHY, LOOKUPS, STAGES, TEAL, VIOLET, WARNING } from '../colours.js';
+import type { Board } from '../grid.js';
+import {
+  bars,
+  heat,
+  highIsGood,
+  lines,
+  lowIsGood,
+  METRICS,
+  page,
+  plain,
+  runbook,
+  states,
+  tile,
+  UNIT,
+} from '../panels.js';
+import { buckets, events, max, mean, orZero, quantile, RANGE, RATE, rate, series, sum } from '../promql.js';
+
+const SET = ['parameter_set'] as ['parameter_set'];
+const GPU = page('Metrics of GPUs', 'gpu.md#metrics');
+const WORKERS = page('Workers', 'operations.md#workers');
+
+const hits = rate(series('worker_key_lookups_total', ['result="hit"']));
+const lookups = rate(series('worker_key_lookups_total'));
+const joules = `rate(${series('gpu_energy_joules_total')}[${RATE}])`;
+const bootstraps = `rate(${series('worker_bootstraps_total')}[${RATE}])`;
+/** Joules per bootstrap of each worker, from a counter of energy. */
+const energy = (counter: string) => `${rate(series(counter), ['instance'])} / ${sum(bootstraps, ['instance'])}`;
+
+/** Limits of the clock of each GPU. */
+const limited = series('gpu_limited');
+const everLimited = `max_over_time(${limited}[${RANGE}])`;
+const GPU_LIMIT = ['instance', 'gpu', 'by'];
+
+const LIMITS = [
+  { value: '0', text: 'full clock', colour: '#1f5f4a' },
+  { value: '1', text: 'limited', colour: WARNING },
+];
+
+export const devices: Board = {
+  name: 'devices',
+  title: 'Cloakwork / Devices',
+  text: 'Workers on processors and GPUs: bootstraps, waves, keys, sensors and errors.',
+  controls: ['worker_job', 'worker_instance', 'parameter_set'],
+  marks: [],
+  from: 'now-1h',
+  rows: [
+    {
+      title: 'All workers',
+      panels: [
+        tile({
+          title: 'Bootstraps per second',
+          unit: UNIT.bootstrapsPerSecond,
+          text: 'Bootstraps that all workers compute per second.',
+          bad: 'a fall while jobs wait.',
+          pages: [METRICS, page('Performance', 'performance.md')],
+          width: 4,
+          height: 4,
+          decimals: 1,
+          levels: plain(BLUE),
+          queries: [{ expr: rate(series('worker_bootstraps_total', [], SET)), legend: 'bootstraps' }],
+        }),
+        tile({
+          title: 'Workers',
+          unit: UNIT.count,
+          text: 'Workers that Prometheus reaches.',
+          bad: 'fewer than were started.',
+          pages: [WORKERS, runbook('CloakworkWorkerDown')],
+          width: 4,
+          height: 4,
+          levels: [
+            { from: null, colour: FAILED },
+            { from: 1, colour: HEALTHY },
+          ],
+          queries: [{ expr: `count(count by (instance) (${series('worker_jobs')}))`, legend: 'workers' }],
+        }),
+        tile({
+          title: 'Jobs on workers',
+          unit: UNIT.count,
+          text: 'Jobs that workers hold, in all stages.',
+          bad: 'zero while jobs wait.',
+          pages: [METRICS],
+          width: 4,
+          height: 4,
+          levels: plain(CYAN),
+          queries: [{ expr: sum(series('worker_jobs')), legend: 'jobs' }],
+        }),
+        tile({
+          title: 'Key lookups that hit',
+          unit: UNIT.ratio,
+          text: 'Share of lookups that found the key expanded in memory.',
+          bad: 'a low share for long, because each miss reads and expands a key.',
+          pages: [page('Memory of workers', 'operations.md#workers'), runbook('CloakworkKeyCacheThrashes')],
+          width: 4,
+          height: 4,
+          decimals: 1,
+          max: 1,
+          levels: highIsGood(0.5, 0.9),
+          queries: [{ expr: `${orZero(hits)} / ${lookups}`, legend: 'hits' }],
+          none: 'No lookups',
+        }),
+        tile({
+          title: 'Joules per bootstrap on GPUs',
+          unit: UNIT.joules,
+          text: 'Energy of all GPUs for each bootstrap of their workers, idle time included.',
+          bad: 'a rise, which means narrow waves or idle GPUs.',
+          pages: [GPU],
+          width: 4,
+          height: 4,
+          levels: plain(TEAL),
+          queries: [
+            {
+              expr: `sum(${joules}) / sum(${bootstraps} and on (instance) ${series('gpu_energy_joules_total')})`,
+              legend: 'GPUs',
+            },
+          ],
+          none: 'No GPU',
+        }),
+        tile({
+          title: 'GPU errors',
+          unit: UNIT.count,
+          text: 'Critical errors of GPUs since their workers started, the loss of a GPU included.',
+          bad: 'any.',
+          pages: [GPU, runbook('CloakworkGpuError')],
+          width: 4,
+          height: 4,
+          levels: [
+            { from: null, colour: HEALTHY },
+            { from: 1, colour: FAILED },
+          ],
+          queries: [{ expr: sum(series('gpu_errors_total')), legend: 'errors' }],
+          none: 'No GPU',
+        }),
+      ],
+    },
+    {
+      title: 'Bootstraps and waves',
+      panels: [
+        lines({
+          title: 'Bootstraps per second of each worker',
+          unit: UNIT.bootstrapsPerSecond,
+          text: 'Bootstraps per second, by worker and parameter set.',
+          bad: 'a worker far below the others under the same load.',
+          pages: [METRICS, page('Performance', 'performance.md')],
+          width: 8,
+          height: 8,
+          stack: 'sum',
+          queries: [
+            {
+              expr: rate(series('worker_bootstraps_total', [], SET), ['instance', 'parameter_set']),
+              legend: '{{instance}}, {{parameter_set}}',
+            },
+          ],
+        }),
+        heat({
+          title: 'Time of a wave',
+          unit: UNIT.wavesPerSecond,
+          rows: 'buckets',
+          rowUnit: UNIT.seconds,
+          scheme: 'Blues',
+          text: 'Waves per second by their time on the device.',
+          bad: 'a band that rises at the same width, for example because other programs use the processors.',
+          pages: [METRICS, page('Performance', 'performance.md')],
+          width: 8,
+          height: 8,
+          queries: [{ expr: buckets({ metric: 'worker_wave_seconds', filters: SET }), legend: '{{le}}' }],
+        }),
+        lines({
+          title: 'Time of the device by stage',
+          unit: UNIT.ratio,
+          text: 'Seconds per second that devices spend in each stage. One worker gives at most 1.',
+          bad: 'a sum far below the number of workers while jobs wait.',
+          pages: [page('Performance', 'performance.md'), METRICS],
+          width: 8,
+          height: 8,
+          stack: 'sum',
+          palette: STAGES,
+          queries: [{ expr: rate(series('worker_stage_seconds_total'), ['stage']), legend: '{{stage}}' }],
+        }),
+        heat({
+          title: 'Width of waves',
+          unit: UNIT.wavesPerSecond,
+          rows: 'buckets',
+          rowUnit: UNIT.count,
+          scheme: 'Viridis',
+          text: 'Waves per second by the number of bootstraps in them.',
+          bad: 'narrow waves under load.',
+          pages: [METRICS, page('Waves', 'words.md#service')],
+          width: 8,
+          height: 7,
+          queries: [{ expr: buckets({ metric: 'worker_wave_width', filters: SET }), legend: '{{le}}' }],
+        }),
+        lines({
+          title: 'Fill of waves by parameter set',
+          unit: UNIT.ratio,
+          text: 'Mean fill of waves, as a share of the preferred width of the device.',
+          bad: 'below a half under load, which means many keys with little work each.',
+          pages: [page('What to watch', 'operations.md#what-to-watch'), runbook('CloakworkWaveFillLow')],
+          width: 8,
+          height: 7,
+          max: 1,
+          queries: [
+            {
+              expr: mean({ metric: 'worker_wave_fill_ratio', filters: SET }, ['parameter_set']),
+              legend: '{{parameter_set}}',
+            },
+          ],
+        }),
+        lines({
+          title: 'Waves by reason of their cut',
+          unit: UNIT.wavesPerSecond,
+          text: 'Waves per second by the reason for which each was cut off.',
+          bad: '`other_key`, because jobs of many keys take turns on the device.',
+          pages: [METRICS, page('Waves', 'words.md#service')],
+          width: 8,
+          height: 7,
+          stack: 'sum',
+          palette: CUTS,
+          queries: [{ expr: rate(series('worker_waves_total', [], SET), ['cut']), legend: '{{cut}}' }],
+        }),
+      ],
+    },
+    {
+      title: 'Keys and jobs',
+      panels: [
+        lines({
+          title: 'Memory of keys',
+          unit: UNIT.bytes,
+          text: 'Memory of the expanded keys of each worker.',
+          bad: 'a constant height at the memory for keys, together with evictions.',
+          pages: [page('Memory of workers', 'operations.md#workers'), METRICS],
+          width: 6,
+          height: 7,
+          queries: [{ expr: sum(series('worker_key_bytes'), ['instance']), legend: '{{instance}}' }],
+        }),
+        lines({
+          title: 'Key lookups and evictions',
+          unit: UNIT.perSecond,
+          text: 'Lookups of keys per second by result, and evicted keys.',
+          bad: 'misses and evictions that go on: the keys in use do not fit.',
+          pages: [page('Memory of workers', 'operations.md#workers'), runbook('CloakworkKeyCacheThrashes')],
+          width: 6,
+          height: 7,
+          palette: { ...LOOKUPS, evicted: FAILED },
+          queries: [
+            { expr: rate(series('worker_key_lookups_total'), ['result']), legend: '{{result}}' },
+            { expr: rate(series('worker_key_evictions_total')), legend: 'evicted' },
+          ],
+        }),
+        lines({
+          title: 'Time to load a key',
+          unit: UNIT.seconds,
+          text: 'Time to read and expand a key: median and 99 %.',
+          bad: 'seconds for a set of small keys, which means a slow network or store.',
+          pages: [METRICS, page('Memory of workers', 'operations.md#workers')],
+          width: 6,
+          height: 7,
+          palette: { p50: CYAN, p99: VIOLET },
+          queries: [
+            { expr: quantile(0.5, { metric: 'worker_key_load_seconds' }, [], '5m'), legend: 'p50' },
+            { expr: quantile(0.99, { metric: 'worker_key_load_seconds' }, [], '5m'), legend: 'p99' },
+          ],
+          none: 'No key was loaded',
+        }),
+        lines({
+          title: 'Jobs on workers by stage',
+          unit: UNIT.count,
+          text: 'Jobs that workers hold, by stage.',
+          bad: 'many jobs that load or fetch, while few compute.',
+          pages: [METRICS, WORKERS],
+          width: 6,
+          height: 7,
+          stack: 'sum',
+          palette: STAGES,
+          queries: [{ expr: sum(series('worker_jobs'), ['stage']), legend: '{{stage}}' }],
+        }),
+      ],
+    },
+    {
+      title: 'Operations on vectors (CKKS)',
+      panels: [
+        lines({
+          title: 'Operations on vectors per second',
+          unit: UNIT.perSecond,
+          text: 'Operations of CKKS that ended per second, by kind. Processors compute them on all workers.',
+          bad: 'a fall while such jobs wait.',
+          pages: [page('CKKS', 'ckks.md'), METRICS],
+          width: 12,
+          height: 6,
+          stack: 'sum',
+          queries: [{ expr: rate(series('worker_vector_operations_total'), ['operation']), legend: '{{operation}}' }],
+          none: 'No operations on vectors',
+        }),
+        lines({
+          title: 'Time of operations on vectors',
+          unit: UNIT.ratio,
+          text: 'Seconds per second that workers spend in each kind of operation. A bootstrap takes most.',
+          bad: 'one kind that grows while programs stay.',
+          pages: [page('CKKS', 'ckks.md'), METRICS],
+          width: 12,
+          height: 6,
+          stack: 'sum',
+          queries: [{ expr: rate(series('worker_vector_seconds_total'), ['operation']), legend: '{{operation}}' }],
+          none: 'No operations on vectors',
+        }),
+      ],
+    },
+    {
+      title: 'GPUs',
+      panels: [
+        lines({
+          title: 'Busy',
+          unit: UNIT.ratio,
+          text: 'Share of the last moments in which a kernel ran on each GPU.',
+          bad: 'low while jobs wait.',
+          pages: [GPU],
+          width: 6,
+          height: 6,
+          max: 1,
+          queries: [{ expr: series('gpu_busy_ratio'), legend: '{{instance}} gpu {{gpu}}' }],
+          none: 'No GPU',
+        }),
+        lines({
+          title: 'Memory in use',
+          unit: UNIT.ratio,
+          text: 'Share of the memory of each GPU that all processes use. A worker takes seven eighths.',
+          bad: 'above 95 %, or another process on the GPU.',
+          pages: [GPU],
+          width: 6,
+          height: 6,
+          max: 1,
+          levels: lowIsGood(0.95, 0.99),
+          queries: [
+            {
+              expr: `${series('gpu_memory_used_bytes')} / ${series('gpu_memory_bytes')}`,
+              legend: '{{instance}} gpu {{gpu}}',
+            },
+          ],
+          none: 'No GPU',
+        }),
+        lines({
+          title: 'Power',
+          unit: UNIT.watts,
+          text: 'Power of each GPU with its memory.',
+          bad: 'at the limit of the card while the clock falls.',
+          pages: [GPU],
+          width: 6,
+          height: 6,
+          queries: [{ expr: series('gpu_power_watts'), legend: '{{instance}} gpu {{gpu}}' }],
+          none: 'No GPU',
+        }),
+        lines({
+          title: 'Energy of a bootstrap',
+          unit: UNIT.joules,
+          text:
+            'Energy of GPUs, and of the processors of the machine, for each bootstrap of a worker, with idle time. ' +
+            'Workers on one machine each count all of its processors.',
+          bad: 'a rise at constant load.',
+          pages: [GPU, METRICS],
+          width: 6,
+          height: 6,
+          queries: [
+            { expr: energy('gpu_energy_joules_total'), legend: 'GPUs of {{instance}}' },
+            { expr: energy('worker_cpu_energy_joules_total'), legend: 'processors of {{instance}}' },
+          ],
+          none: 'No sensor of energy',
+        }),
+        lines({
+          title: 'Clock',
+          unit: UNIT.hertz,
+          text: 'Clock of the multiprocessors of each GPU.',
+          bad: 'a fall under load. The panel of limits says why.',
+          pages: [GPU],
+          width: 6,
+          height: 6,
+          queries: [{ expr: series('gpu_clock_hertz'), legend: '{{instance}} gpu {{gpu}}' }],
+          none: 'No GPU',
+        }),
+        bars({
+          title: 'Temperature',
+          unit: UNIT.celsius,
+          text: 'Temperature of each GPU.',
+          bad: 'above 85 °C, where most cards reduce their clock.',
+          pages: [GPU],
+          width: 6,
+          height: 6,
+          max: 100,
+          levels: lowIsGood(75, 85),
+          queries: [{ expr: series('gpu_temperature_celsius'), legend: '{{instance}} gpu {{gpu}}', instant: true }],
+          none: 'No GPU',
+        }),
+        states({
+          title: 'Limits of the clock',
+          unit: UNIT.yes,
+          text: 'Times in which a limit kept the clock of a GPU low.',
+          bad: 'thermal limits, `hardware` or `power_brake`. `power_cap` is usual at full load.',
+          pages: [GPU],
+          width: 6,
+          height: 6,
+          words: LIMITS,
+          queries: [
+            {
+              expr: `${max(limited, GPU_LIMIT)} and on (${GPU_LIMIT.join(', ')}) ${everLimited} > 0`,
+              legend: '{{gpu}} {{by}}',
+            },
+          ],
+          none: 'No limit',
+        }),
+        lines({
+          title: 'Errors (XID)',
+          unit: UNIT.count,
+          text: 'Critical errors of each GPU in five minutes, and the number (XID) of the last one.',
+          bad: 'any. The worker ends after a loss, and the GPU must be restored.',
+          pages: [GPU, runbook('CloakworkGpuError')],
+          width: 6,
+          height: 6,
+          queries: [
+            {
+              expr: events(series('gpu_errors_total'), ['instance', 'gpu'], '5m'),
+              legend: 'errors: {{instance}} gpu {{gpu}}',
+            },
+            { expr: series('gpu_last_error_xid'), legend: 'last XID: {{instance}} gpu {{gpu}}' },
+          ],
+          none: 'No GPU',
+        }),
+      ],
+    },
+  ],
+};
