@@ -1,15 +1,17 @@
 # Every target does its own set-up. The requirements are a C++ compiler and Rust: rustup, which
 # takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later (with rustfmt and
 # clippy, for lint). Parts of the tests also need: npm, to check the protocol and the boards; Python
-# 3 with venv, for the GPU kernels and for Envoy; nginx; PostgreSQL 15 or later; Prometheus and
-# Alertmanager, for the alerts and the boards; valgrind, for the speed gate; OpenSSL 3, for the
-# signing program of the docs; Go 1.24 or later, for the comparison with Lattigo.
+# 3 with venv, for the GPU kernels, for Envoy and for the Helm chart; nginx; PostgreSQL 15 or later;
+# Prometheus and Alertmanager, for the alerts and the boards; valgrind, for the speed gate; OpenSSL
+# 3, for the signing program of the docs; Go 1.24 or later, for the comparison with Lattigo, the
+# parser of Compose files and the Helm chart; systemd 252, dpkg-deb, readelf and ssh-keygen, for the
+# units and packages. `test-all` also needs root, debootstrap and lintian.
 
 # The directory of the benchmarks' reports. Reports of short forms have a directory of their
 # own, so that they do not replace full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
-.PHONY: alerts boards boards-pictures boards-render boards-trial chaos chaos-storm chaos-table demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
+.PHONY: alerts bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service boards boards-pictures boards-render boards-trial chaos chaos-storm chaos-table demo demo-core dist kernels lint packages packages-trial proxies release reproduce speed test test-all
 
 # Runs the whole service once: a server, keys, an upload, a job, its result and a table of its
 # time.
@@ -26,7 +28,7 @@ dist:
 	deploy/dist.sh
 
 # Runs the tests that CI runs.
-test: lint kernels proxies alerts boards
+test: lint kernels proxies alerts boards packages
 	cargo test --workspace
 	cargo doc --workspace --no-deps
 
@@ -34,10 +36,11 @@ test: lint kernels proxies alerts boards
 # memory; the workspaces outside the main one; the queries of the boards, under a load; and every
 # benchmark in its short form. Needs Go, and the network the first time: both for the comparisons
 # with other libraries.
-test-all: lint kernels proxies alerts boards boards-trial
+test-all: lint kernels proxies alerts boards packages boards-trial
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 	cargo check --locked --manifest-path tests/peers/Cargo.toml --workspace --all-targets --target-dir target/peers-check
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --all-targets --target-dir target/fuzz-check
+	$(MAKE) packages-trial
 	$(MAKE) bench-quick
 
 # Runs every benchmark in its short form. The figures mean little, but the run detects a
@@ -85,6 +88,37 @@ boards-trial:
 # Draws docs/boards from a load of a quarter of an hour. Also needs Chromium.
 boards-pictures:
 	deploy/grafana/trial.sh --seconds 900 --pictures docs/boards
+# Checks the units of systemd, the Debian package, the images, the Compose files and the release,
+# without the programs. Takes seconds. Downloads hadolint and the parser of Compose files once.
+packages:
+	deploy/systemd/check.sh
+	deploy/deb/check.sh
+	deploy/docker/check.sh
+	deploy/compose/check.sh
+	deploy/release/check.sh
+
+# Installs and runs the real programs: the Debian package under a systemd of its own, the file
+# system of the image, and both Compose projects without Docker. Then makes a release twice. Needs
+# root.
+packages-trial: dist
+	mkdir -p target/release-trial
+	cargo metadata --locked --format-version 1 --filter-platform $(shell uname -m)-unknown-linux-gnu \
+		>target/release-trial/metadata.json
+	BIN_DIR=$(CURDIR)/target/dist deploy/deb/trial.sh
+	BIN_DIR=$(CURDIR)/target/dist deploy/docker/trial.sh
+	BIN_DIR=$(CURDIR)/target/dist deploy/compose/trial.sh
+	BIN_DIR=$(CURDIR)/target/dist METADATA=$(CURDIR)/target/release-trial/metadata.json deploy/release/check.sh
+
+# Makes a release of the commit in OUT: programs, packages, image, chart, bill of materials and
+# sums. SIGN_KEY=FILE names a private key of OpenSSH, which signs the sums (docs/install.md).
+OUT ?= target/releases/$(shell git rev-parse --short=12 HEAD)
+release:
+	mkdir -p $(dir $(OUT))
+	deploy/release/release.sh $(OUT)
+
+# Builds the programs of a release twice, in different places, and compares the bytes.
+reproduce:
+	deploy/release/reproduce.sh
 
 # Compares instruction counts with the stored ones, as a part of `test`.
 # CLOAKWORK_UPDATE_SPEED=1 stores new ones.

@@ -239,7 +239,7 @@ inside systemctl restart $server
 await "the server is not ready with a certificate" is_ready
 main=$(property $server MainPID)
 inside systemctl reload $server
-client --server https://localhost:7270 --ca /etc/cloakwork/tls/ca.pem sets >/dev/null ||
+client --server https://127.0.0.1:7270 --ca /etc/cloakwork/tls/ca.pem sets >/dev/null ||
     fail "the server does not answer over TLS"
 [ "$(property $server MainPID)" = "$main" ] || fail "a reload with a certificate restarts the server"
 inside mv /etc/cloakwork/plain.toml /etc/cloakwork/cloakwork.toml

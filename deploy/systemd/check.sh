@@ -25,7 +25,7 @@ units="$root/etc/systemd/system"
 mkdir -p "$units" "$root/usr/bin" "$root/bin"
 cp ./*.service "$units"
 # The check looks for the programs that a unit starts, and does not start them.
-for program in usr/bin/cloakwork-server usr/bin/cloakwork-worker bin/kill; do
+for program in usr/bin/cloakwork-server usr/bin/cloakwork-worker bin/sh; do
     install -m 755 /dev/null "$root/$program"
 done
 # Targets of the system, which are not in this root.
