@@ -11,7 +11,7 @@
 # own, so that they do not replace full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
-.PHONY: alerts bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service boards boards-pictures boards-render boards-trial chaos chaos-storm chaos-table demo demo-core dist kernels lint packages packages-trial proxies release reproduce speed test test-all
+.PHONY: alerts bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service boards boards-pictures boards-render boards-trial chaos chaos-storm chaos-table demo demo-core dist helm kernels lint packages packages-trial proxies release reproduce speed test test-all
 
 # Runs the whole service once: a server, keys, an upload, a job, its result and a table of its
 # time.
@@ -28,7 +28,7 @@ dist:
 	deploy/dist.sh
 
 # Runs the tests that CI runs.
-test: lint kernels proxies alerts boards packages
+test: lint kernels proxies alerts boards packages helm
 	cargo test --workspace
 	cargo doc --workspace --no-deps
 
@@ -36,11 +36,12 @@ test: lint kernels proxies alerts boards packages
 # memory; the workspaces outside the main one; the queries of the boards, under a load; and every
 # benchmark in its short form. Needs Go, and the network the first time: both for the comparisons
 # with other libraries.
-test-all: lint kernels proxies alerts boards packages boards-trial
+test-all: lint kernels proxies alerts boards packages helm boards-trial
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 	cargo check --locked --manifest-path tests/peers/Cargo.toml --workspace --all-targets --target-dir target/peers-check
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --all-targets --target-dir target/fuzz-check
 	$(MAKE) packages-trial
+	helm/tests/run-rendered.sh
 	$(MAKE) bench-quick
 
 # Runs every benchmark in its short form. The figures mean little, but the run detects a
@@ -119,6 +120,9 @@ release:
 # Builds the programs of a release twice, in different places, and compares the bytes.
 reproduce:
 	deploy/release/reproduce.sh
+# Checks the Helm chart, without a cluster. UPDATE=1 writes what the checks compare.
+helm:
+	helm/check.sh
 
 # Compares instruction counts with the stored ones, as a part of `test`.
 # CLOAKWORK_UPDATE_SPEED=1 stores new ones.
