@@ -4,7 +4,8 @@
 set -eu
 
 secrets=${SECRETS:-/run/secrets}
-status=$(curl --silent --show-error --retry 30 --retry-connrefused --retry-delay 1 --output /dev/null --write-out '%{http_code}' \
+status=$(curl --silent --show-error --retry 30 --retry-connrefused --retry-delay 1 \
+    --output /dev/null --write-out '%{http_code}' \
     --aws-sigv4 aws:amz:us-east-1:s3 --user "$(cat "$secrets/s3-user"):$(cat "$secrets/s3-password")" \
     --request PUT "$S3_ENDPOINT/$S3_BUCKET")
 case "$status" in
