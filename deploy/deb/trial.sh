@@ -210,7 +210,8 @@ read_credential() { inside runuser -u "$1" -- cat /run/credentials/$server/secre
 [ "$(read_credential cloakwork)" = planted ] || fail "the server has no credential"
 if read_credential nobody >/dev/null 2>&1; then fail "another user reads the credential"; fi
 inside systemctl reload $server
-await "the server is not back after a reload without a certificate" is_ready
+await "the server is not ready after a reload without a certificate" is_ready
+[ "$(property $server MainPID)" = "$main" ] || fail "a reload without a certificate restarts the server"
 
 manage tenant create workers >/dev/null
 manage token create --tenant workers --scopes worker 2>/dev/null |

@@ -63,6 +63,9 @@ fn threads() -> usize {
 fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // SIGHUP asks for renewed certificates. Without TLS, and without this line, it would end the
+    // server.
+    let hangup = signal(SignalKind::hangup())?;
     let mut next = async move || {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -70,6 +73,7 @@ fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
         }
     };
     Ok(async move {
+        let _hangup = hangup;
         next().await;
         tokio::spawn(async move {
             next().await;

@@ -114,3 +114,15 @@ async fn sighup_loads_a_renewed_certificate_and_keeps_the_old_one_if_it_is_broke
     tenant.check_squares(&[4, 5]).await;
     server.stop();
 }
+
+/// Service managers reload by this signal, whether or not there is a certificate.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_a_certificate_goes_on_after_sighup() {
+    let mut server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    for _ in 0..3 {
+        server.process().signal(Signal::Hangup);
+        tenant.check_squares(&[2, 3]).await;
+    }
+    server.stop();
+}
