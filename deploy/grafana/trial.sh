@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Asks a real Prometheus every query of every panel. The script starts, on loopback, PostgreSQL with
 # a standby, two servers, two workers and Prometheus, and puts them under a load of several tenants.
-# One worker is killed on the way. Then each query must have an answer, and one with values unless
-# src/queries/empty.ts gives a reason.
+# On the way, it kills a worker and the server that owns the database. Then each query must have an
+# answer, and one with values unless src/queries/empty.ts gives a reason.
 #
 #   trial.sh [--seconds N] [--pictures DIRECTORY]
 #
@@ -100,12 +100,14 @@ background() {
     started=$!
 }
 
-# Waits until a command succeeds, for at most a minute.
+# Waits until a command succeeds, while the process that was started last runs, for at most a
+# minute.
 await() {
     local what=$1
     shift
     for _ in $(seq 300); do
         if "$@" >/dev/null 2>&1; then return; fi
+        kill -0 "$started" 2>/dev/null || break
         sleep 0.2
     done
     echo "$what did not become ready" >&2
@@ -122,10 +124,10 @@ as_postgres() {
     fi
 }
 
-read -r api_a admin_a api_b admin_b worker_a worker_b metrics database standby < <(node -e '
+read -r api_a admin_a api_b admin_b worker_a worker_b metrics database standby collector < <(node -e '
 const net = require("node:net");
 const free = () => new Promise(done => { const server = net.createServer().listen(0, "127.0.0.1", () => done(server)); });
-Promise.all(Array.from({ length: 9 }, free)).then(all => {
+Promise.all(Array.from({ length: 10 }, free)).then(all => {
   console.log(all.map(server => server.address().port).join(" "));
   all.forEach(server => server.close());
 });')
@@ -148,6 +150,11 @@ sql "SELECT pg_reload_conf()" >/dev/null
 
 echo "two servers and two workers"
 cd "$work"
+# A collector of traces that takes all and keeps none.
+background collector node -e '
+require("node:http").createServer((request, response) => {
+  request.resume().on("end", () => response.writeHead(200, { "content-type": "application/x-protobuf" }).end());
+}).listen(process.argv[1], "127.0.0.1");' "$collector"
 cloakwork-server dev-certs --out certs >/dev/null
 cat >cluster.toml <<END
 verify_percent = 10
@@ -170,6 +177,10 @@ anonymous = false
 embedded = false
 [limits]
 lease_ms = 3000
+[telemetry]
+otlp_endpoint = "http://127.0.0.1:$collector"
+otlp_protocol = "http"
+trace_percent = 2
 [pools.cpu]
 bootstraps_per_second = 100
 sets = ""
@@ -182,6 +193,7 @@ serve() {
     await "the server $1" curl -sf "http://127.0.0.1:$3/readyz"
 }
 serve a "$api_a" "$admin_a"
+owner=$started
 mkdir -m 700 data-b
 cp -a data-a/installation data-b/
 # On one machine, servers can share a directory of blobs as they would share a bucket.
@@ -204,8 +216,8 @@ work_for b "$worker_b"
 killed=$started
 
 echo "Prometheus"
-# A rate needs four scrapes in a short trial, and a picture a value for each of its points.
-scrape=$((seconds > 300 ? 5 : 1))
+# A picture has 180 values of a series, and a rate takes four scrapes.
+scrape=$((seconds < 360 ? 1 : seconds / 180))
 rules=$(ls "$here"/../prometheus/{recording,alerts}.yaml 2>/dev/null | sed 's/.*/"&"/' | paste -sd, || true)
 cat >prometheus.yml <<END
 global: {scrape_interval: ${scrape}s, evaluation_interval: 5s}
@@ -277,23 +289,37 @@ integers() {
     as fraud-model eval 'x * y' x=u8:7 y=u8:9
     as fraud-model eval 'x < y' x=u16:700 y=u16:900
 }
+vectors() {
+    rm -f fresh.ckks
+    as models ckks bootstrap vector.ckks --stages 5 --size medium --out fresh.ckks
+}
 begin=$(date +%s)
 background genomics as genomics bench --clients 3 --rows 24 --duration "$seconds"
 background payments as payments bench --rate 3 --rows 2 --duration "$seconds"
 background fraud-model repeat 0.5 integers
 background sensors repeat 1 as sensors gate NAND --left 0,0,1,1 --right 0,1,0,1
-background models repeat 2 as models ckks bootstrap vector.ckks --stages 5 --size medium --out fresh.ckks
+background models repeat 2 vectors
 background mistakes repeat 7 mistakes
 background cancelled repeat 11 cancelled
 sleep $((seconds * 3 / 10))
 background ad-metrics as ad-metrics bench --clients 24 --rows 40 --duration $((seconds * 2 / 10))
 sleep $((seconds * 3 / 10))
+# Ends a process as a crash would.
+crash() {
+    kill -KILL "$1"
+    wait "$1" 2>/dev/null || true
+}
 # The server gives the jobs of a crashed worker to the other one.
-kill -KILL "$killed"
-wait "$killed" 2>/dev/null || true
+crash "$killed"
 sleep $((seconds / 10))
 work_for b "$worker_b"
-sleep $((begin + seconds - $(date +%s)))
+sleep $((seconds / 10))
+# The other server replaces a crashed owner.
+crash "$owner"
+sleep $((seconds / 30))
+serve a "$api_a" "$admin_a"
+left=$((begin + seconds - $(date +%s)))
+[ "$left" -le 0 ] || sleep "$left"
 end=$(date +%s)
 
 status=0

@@ -2,6 +2,7 @@
 
 import { substituted } from './checks/expression.js';
 import type { Query } from './checks/json.js';
+import { ALL } from './variables.js';
 
 /** A value of a series that is absent at a time is `null`. */
 export interface Series {
@@ -35,7 +36,7 @@ export interface Times {
 /** Values of the variables, as Grafana sets them where all filters have the choice `All`. */
 export function values(times: Times): Record<string, string> {
   const interval = Math.max(times.step + times.scrape, 4 * times.scrape);
-  const all = Object.fromEntries(['job', 'instance', 'pool', 'parameter_set'].map(name => [name, '.*']));
+  const all = Object.fromEntries(['job', 'instance', 'pool', 'parameter_set'].map(name => [name, ALL]));
   return {
     ...all,
     __range: `${times.to - times.from}s`,

@@ -22,6 +22,9 @@ const WORKERS = '{__name__=~"cloakwork_worker_jobs|cloakwork_gpu_memory_bytes"}'
 /** Metrics of servers and of workers that have every parameter set in use. */
 const SETS = 'cloakwork_jobs_submitted_total|cloakwork_worker_bootstraps_total';
 
+/** Any value. A worker that attaches has no pool for a moment. */
+export const ALL = '.+';
+
 const ORIGINS: Record<Control, Origin> = {
   job: {
     name: 'job',
@@ -84,6 +87,6 @@ export function control(which: Control): Builder<dashboard.VariableModel> {
   const built = new dashboard.QueryVariableBuilder(name).label(label).description(text).datasource(SOURCE);
   built.query({ query, refId: 'PrometheusVariableQueryEditor-VariableQuery' }).definition(query);
   built.refresh(dashboard.VariableRefresh.OnTimeRangeChanged).sort(dashboard.VariableSort.AlphabeticalAsc);
-  built.multi(true).includeAll(true).allValue('.*').current({ text: 'All', value: '$__all', selected: true });
+  built.multi(true).includeAll(true).allValue(ALL).current({ text: 'All', value: '$__all', selected: true });
   return built;
 }

@@ -317,7 +317,7 @@ export const devices: Board = {
           bad: 'low while jobs wait.',
           pages: [GPU],
           width: 6,
-          height: 6,
+          height: 5,
           max: 1,
           queries: [{ expr: series('gpu_busy_ratio'), legend: '{{instance}} gpu {{gpu}}' }],
           none: 'No GPU',
@@ -329,7 +329,7 @@ export const devices: Board = {
           bad: 'above 95 %, or another process on the GPU.',
           pages: [GPU],
           width: 6,
-          height: 6,
+          height: 5,
           max: 1,
           levels: lowIsGood(0.95, 0.99),
           queries: [
@@ -347,7 +347,7 @@ export const devices: Board = {
           bad: 'at the limit of the card while the clock falls.',
           pages: [GPU],
           width: 6,
-          height: 6,
+          height: 5,
           queries: [{ expr: series('gpu_power_watts'), legend: '{{instance}} gpu {{gpu}}' }],
           none: 'No GPU',
         }),
@@ -360,7 +360,7 @@ export const devices: Board = {
           bad: 'a rise at constant load.',
           pages: [GPU, METRICS],
           width: 6,
-          height: 6,
+          height: 5,
           queries: [
             { expr: energy('gpu_energy_joules_total'), legend: 'GPUs of {{instance}}' },
             { expr: energy('worker_cpu_energy_joules_total'), legend: 'processors of {{instance}}' },
@@ -374,7 +374,7 @@ export const devices: Board = {
           bad: 'a fall under load. The panel of limits says why.',
           pages: [GPU],
           width: 6,
-          height: 6,
+          height: 5,
           queries: [{ expr: series('gpu_clock_hertz'), legend: '{{instance}} gpu {{gpu}}' }],
           none: 'No GPU',
         }),
@@ -385,7 +385,7 @@ export const devices: Board = {
           bad: 'above 85 °C, where most cards reduce their clock.',
           pages: [GPU],
           width: 6,
-          height: 6,
+          height: 5,
           max: 100,
           levels: lowIsGood(75, 85),
           queries: [{ expr: series('gpu_temperature_celsius'), legend: '{{instance}} gpu {{gpu}}', instant: true }],
@@ -398,7 +398,7 @@ export const devices: Board = {
           bad: 'thermal limits, `hardware` or `power_brake`. `power_cap` is usual at full load.',
           pages: [GPU],
           width: 6,
-          height: 6,
+          height: 5,
           words: LIMITS,
           queries: [
             {
@@ -415,7 +415,7 @@ export const devices: Board = {
           bad: 'any. The worker ends after a loss, and the GPU must be restored.',
           pages: [GPU, runbook('CloakworkGpuError')],
           width: 6,
-          height: 6,
+          height: 5,
           queries: [
             {
               expr: events(series('gpu_errors_total'), ['instance', 'gpu'], '5m'),

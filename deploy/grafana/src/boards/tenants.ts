@@ -1,10 +1,10 @@
 // Tenants and what they use.
 
-import { BLUE, CYAN, FAILED, PINK, TEAL, VIOLET } from '../colours.js';
+import { BLUE, CYAN, FAILED, PINK, TEAL } from '../colours.js';
 import type { Board } from '../grid.js';
 import { SERVER_EVENTS } from '../marks.js';
 import { bars, lines, lowIsGood, METRICS, page, plain, ring, rows, tile, UNIT, type Page } from '../panels.js';
-import { events, increase, mean, quantile, RANGE, rate, series } from '../promql.js';
+import { events, increase, quantile, RANGE, rate, series } from '../promql.js';
 
 const SET = ['parameter_set'] as ['parameter_set'];
 const CAP = page('The label `tenant`', 'boards.md#tenants-and-usage');
@@ -198,6 +198,7 @@ export const tenants: Board = {
           pages: PAGES,
           width: 10,
           height: 8,
+          bars: true,
           stack: 'sum',
           queries: [
             {
@@ -261,22 +262,19 @@ export const tenants: Board = {
           queries: [{ expr: rate(series('jobs_submitted_total', [], SET), SET), legend: '{{parameter_set}}' }],
         }),
         lines({
-          title: 'Attempts of a job',
-          unit: UNIT.count,
-          text:
-            'Mean number of times that a job was assigned to a worker before it ended, and the number of the worst ' +
-            'hundredth.',
-          bad: 'above 1 for long, because workers are lost.',
+          title: 'Jobs with more than one attempt',
+          unit: UNIT.ratio,
+          text: 'Share of ended jobs that were assigned to a worker more than once.',
+          bad: 'any for long, because workers are lost or lack memory.',
           pages: [page('Leases and failures', 'operations.md#workers'), METRICS],
           width: 12,
           height: 7,
-          palette: { mean: VIOLET, p99: PINK },
+          palette: { repeated: PINK },
           queries: [
             {
-              expr: mean({ metric: 'job_attempts' }),
-              legend: 'mean',
+              expr: `1 - ${rate(series('job_attempts_bucket', ['le=~"1|1[.]0"']))} / ${rate(series('job_attempts_count'))}`,
+              legend: 'repeated',
             },
-            { expr: quantile(0.99, { metric: 'job_attempts' }), legend: 'p99' },
           ],
         }),
       ],

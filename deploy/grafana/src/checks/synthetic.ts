@@ -2,16 +2,17 @@
 // series. The test shows that expressions agree with the labels of the metrics, also for devices that
 // the machine lacks, such as GPUs.
 
+import { ALL } from '../variables.js';
 import { parse, substituted } from './expression.js';
-import { metricOf, SCRAPED, type Metric } from './metrics.js';
 import { allExpressions, type Dashboard } from './json.js';
+import { metricOf, SCRAPED, type Metric } from './metrics.js';
 
 /** Values of labels that matchers of the boards ask for. Other labels have one value. */
 const VALUES: Record<string, string[]> = {
   code: ['OK', 'INTERNAL', 'DEADLINE_EXCEEDED'],
   job: ['cloakwork'],
   instance: ['a:1'],
-  le: ['0.5', '30', '+Inf'],
+  le: ['0.5', '1', '30', '+Inf'],
   method: ['/cloakwork.v1.JobService/GetJob'],
   reason: ['', 'QUEUE_FULL', 'lost'],
   result: ['hit', 'miss'],
@@ -22,10 +23,10 @@ const VALUES: Record<string, string[]> = {
 
 /** Values that Grafana would put in place of variables. */
 const CHOSEN = {
-  job: '.*',
-  instance: '.*',
-  pool: '.*',
-  parameter_set: '.*',
+  job: ALL,
+  instance: ALL,
+  pool: ALL,
+  parameter_set: ALL,
   __range: '5m',
   __rate_interval: '1m',
   __interval: '15s',

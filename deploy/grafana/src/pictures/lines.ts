@@ -27,6 +27,8 @@ interface Look {
 
 const LEGEND_LINE = 22;
 const LEGEND_LINES_MAX = 2;
+/** With more lines, areas below them would hide the lines. */
+const GLOWING_MAX = 3;
 
 export function lines(drawing: Drawing): string {
   const { panel, answers, width, height, colours } = drawing;
@@ -130,9 +132,16 @@ function chart(drawing: Drawing, series: Drawn[], look: Look, width: number, hei
   const area: Area = { left: 0, right: width - 6, top: 8, bottom: height - 22 };
   const ends = series.flatMap(one => one.spans.flatMap(span => (span ? [span[1]] : [])));
   const scale = scaleOf(ends, area, look, unit, defaults);
-  const ticks = scale.ticks.map(tick => ({ at: scale.at(tick), text: label(tick, unit), line: true }));
+  const ticks = scale.ticks.map(tick => ({ at: scale.at(tick), text: tickLabel(tick, unit, look), line: true }));
   area.left = Math.max(34, widest(ticks.map(tick => tick.text)) + 12);
-  const frame: Frame = { times, x: across(area, from, to), scale, area, look, glow: 0.32 / series.length };
+  const frame: Frame = {
+    times,
+    x: across(area, from, to),
+    scale,
+    area,
+    look,
+    glow: series.length > GLOWING_MAX ? 0 : 0.32 / series.length,
+  };
   // The series that comes first in the legend lies on top.
   const shapes = series.map((one, index) => shape(one, frame, `p${panel.id}s${index}`)).reverse();
   const clip = { x: area.left, y: area.top - 2, width: area.right - area.left, height: area.bottom - area.top + 3 };
@@ -154,6 +163,11 @@ function chart(drawing: Drawing, series: Drawn[], look: Look, width: number, hei
   );
 }
 
+/** Powers of ten of seconds stay seconds: 100 s are no round number of minutes. */
+function tickLabel(tick: number, unit: string, { log }: Look): string {
+  return log && unit === 's' && tick >= 60 ? `${tick} s` : label(tick, unit);
+}
+
 function scaleOf(ends: number[], area: Area, { log, stack }: Look, unit: string, { min, max }: Defaults): Scale {
   const count = Math.max(2, Math.floor((area.bottom - area.top) / 34));
   const room = { low: area.bottom, high: area.top, count, unit };
@@ -172,7 +186,7 @@ interface Frame {
   scale: Scale;
   area: Area;
   look: Look;
-  /** Opacity of the area below a line. Many areas over each other would hide the lines. */
+  /** Opacity of the area below a line. */
   glow: number;
 }
 

@@ -29,7 +29,7 @@ const REASONS: Reason[] = [
     why: 'no worker is wrong or late',
   },
   { parts: ['_fenced_total', '_forward_repeats_total'], why: 'no owner was replaced' },
-  { parts: ['_spans_exported_total', '_spans_dropped_total'], why: 'the load has no receiver of traces' },
+  { parts: ['_spans_dropped_total'], why: 'the collector takes all spans' },
   { parts: ['_log_suppressed_total'], why: 'no event repeats often enough' },
   { parts: ['_worker_key_evictions_total'], why: 'all keys fit into the memory of the workers' },
 ];
