@@ -5,7 +5,7 @@
 # Prometheus and Alertmanager, for the alerts and the boards; valgrind, for the speed gate; OpenSSL
 # 3, for the signing program of the docs; Go 1.24 or later, for the comparison with Lattigo, the
 # parser of Compose files and the Helm chart; systemd 252, dpkg-deb, readelf and ssh-keygen, for the
-# units and packages. `test-all` also needs root, debootstrap and lintian.
+# units and packages. `test-all` also needs root, debootstrap, lintian and etcd.
 
 # The directory of the benchmarks' reports. Reports of short forms have a directory of their
 # own, so that they do not replace full ones.
@@ -42,6 +42,7 @@ test-all: lint kernels proxies alerts boards packages helm boards-trial
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --all-targets --target-dir target/fuzz-check
 	$(MAKE) packages-trial
 	helm/tests/run-rendered.sh
+	helm/tests/cluster.sh
 	$(MAKE) bench-quick
 
 # Runs every benchmark in its short form. The figures mean little, but the run detects a
