@@ -200,6 +200,8 @@ cp -a data-a/installation data-b/
 ln -s "$work/data-a/blobs" data-b/blobs
 serve b "$api_b" "$admin_b"
 
+# Tokens and keys are for the owner alone, and pictures are not.
+usual=$(umask)
 umask 077
 # The command line says on standard error that a token is printed once.
 tenant() {
@@ -324,6 +326,7 @@ end=$(date +%s)
 
 status=0
 "$here/run.sh" queries/main "http://127.0.0.1:$metrics" $((begin + 5)) "$end" "$scrape" "$here/dashboards" || status=$?
+umask "$usual"
 if [ -n "$pictures" ]; then
     "$here/run.sh" pictures/main "http://127.0.0.1:$metrics" $((begin + 5)) "$end" "$scrape" "$here/dashboards" "$pictures" "$chromium"
 fi

@@ -65,9 +65,7 @@ export const tenants: Board = {
           title: 'Bootstraps of unnamed tenants',
           unit: UNIT.ratio,
           text: 'Share of bootstraps whose tenant is beyond the cap of the label.',
-          bad:
-            'a large share, because the board then hides who uses the service. `cloakwork jobs ls` still lists each ' +
-            'job.',
+          bad: 'a large share, because the board hides who uses the service. Raise the limit `metric_tenants`.',
           pages: PAGES,
           width: 6,
           height: 4,
