@@ -37,6 +37,9 @@
 {{- end -}}
 {{- end -}}
 
+{{- if and $values.service.externalTrafficPolicy (eq $values.service.type "ClusterIP") -}}
+{{- fail "service.externalTrafficPolicy is for callers from outside of the cluster: set service.type to NodePort or LoadBalancer" -}}
+{{- end -}}
 {{- if and $values.server.adminTls (not $hasTls) -}}
 {{- fail "server.adminTls needs tls.existingSecret" -}}
 {{- end -}}
