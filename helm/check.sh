@@ -127,8 +127,11 @@ cp -r cloakwork "$work/chart"
 rm -rf "$work/chart/files"
 mkdir -p "$work/chart/files"
 cp -r tests/files/. "$work/chart/files/"
-sed 's/^metrics:$/&\n  prometheusRule: {enabled: true, runbooks: "https:\/\/git.example\/main"}\n  dashboards: {enabled: true}/' tests/values/scaled.yaml >"$work/values"
+more='  prometheusRule: {enabled: true, runbooks: "https://git.example/main"}\n  dashboards: {enabled: true}'
+sed "s|^metrics:\$|&\\n$more|" tests/values/scaled.yaml >"$work/values"
 render "$work/chart" "$work/values" >"$work/files.yaml" || complain "helm template with rules and dashboards"
+# The rules and dashboards that ship.
+render cloakwork "$work/values" >"$work/shipped.yaml" || complain "helm template with the rules that ship"
 python3 tests/files.py "$work/files.yaml" || failed=1
 
 python3 tests/validate.py "$kubernetes_versions" "$work"/*.yaml || failed=1

@@ -19,6 +19,8 @@ from settings import settings as known_settings
 LONG_RUNNING = {"StatefulSet", "Deployment"}
 VOLUMES = {"configMap", "emptyDir", "secret", "persistentVolumeClaim"}
 API, ADMIN, METRICS = 7270, 7271, 7272
+CONFIGMAP_BYTES_MAX = 1 << 20
+OUTSIDE, ELSEWHERE = "outside", "elsewhere"
 
 
 def workloads(objects):
@@ -393,13 +395,23 @@ def names_are_short(objects):
                 yield f"{name(it)}: the label {label} has more than 63 characters"
 
 
+def objects_fit(objects):
+    for it in of_kind(objects, "ConfigMap"):
+        size = sum(len(text.encode()) for text in it["data"].values())
+        if size > CONFIGMAP_BYTES_MAX:
+            yield f"{name(it)}: {size} bytes are more than the API server takes"
+
+
 def allowed(objects, source, target, port):
     """Whether the policies let pods with the labels `source` reach pods with the labels `target`. A
-    `target` of None is an address outside of the cluster."""
+    `target` of OUTSIDE is an address outside of the cluster, and ELSEWHERE a pod of another
+    namespace."""
 
     def peer_matches(peer, labels):
-        if labels is None:
+        if labels == OUTSIDE:
             return "ipBlock" in peer
+        if labels == ELSEWHERE:
+            return "namespaceSelector" in peer
         return "podSelector" in peer and "namespaceSelector" not in peer and matches(peer["podSelector"], labels)
 
     def side(labels, direction, other):
@@ -417,7 +429,7 @@ def allowed(objects, source, target, port):
                 return True
         return False
 
-    return side(source, "Egress", target) and (target is None or side(target, "Ingress", source))
+    return side(source, "Egress", target) and (isinstance(target, str) or side(target, "Ingress", source))
 
 
 def network_is_closed(objects):
@@ -438,9 +450,12 @@ def network_is_closed(objects):
     yield from expect(is_scaled, server, server, API, "server to server")
     yield from expect(False, server, server, ADMIN, "server to the admin port of a server")
     yield from expect(False, stranger, server, ADMIN, "a stranger to the admin port")
-    yield from expect(is_scaled, server, None, 5432, "server to the database")
-    yield from expect(has_s3, server, None, 443, "server to S3")
-    yield from expect(False, server, None, 80, "server to any address")
+    yield from expect(is_scaled, server, OUTSIDE, 5432, "server to the database")
+    yield from expect(has_s3, server, OUTSIDE, 443, "server to S3")
+    yield from expect(False, server, OUTSIDE, 80, "server to any address")
+    endpoint = settings.get("telemetry", {}).get("otlp_endpoint", "")
+    collector = int(endpoint.rsplit(":", 1)[1]) if endpoint else 4317
+    yield from expect(bool(endpoint), server, ELSEWHERE, collector, "server to the collector")
     for it in pods.get("worker", []):
         labels = pod_of(it)[0]
         reads = "--blob-store" in chart.options(pod_of(it)[1]["containers"][0])
@@ -449,14 +464,15 @@ def network_is_closed(objects):
         yield from expect(False, labels, server, ADMIN, f"workers of {pool} to the admin port")
         yield from expect(False, server, labels, METRICS, f"servers to workers of {pool}")
         yield from expect(False, labels, labels, METRICS, f"workers of {pool} to each other")
-        yield from expect(reads, labels, None, 443, f"workers of {pool} to S3")
-        yield from expect(False, labels, None, 5432, f"workers of {pool} to the database")
+        yield from expect(reads, labels, OUTSIDE, 443, f"workers of {pool} to S3")
+        yield from expect(bool(endpoint), labels, ELSEWHERE, collector, f"workers of {pool} to the collector")
+        yield from expect(False, labels, OUTSIDE, 5432, f"workers of {pool} to the database")
         yield from expect(False, stranger, labels, METRICS, f"a stranger to workers of {pool}")
     for it in pods.get("test", []):
         yield from expect(True, pod_of(it)[0], server, API, "helm test to servers")
-        yield from expect(False, pod_of(it)[0], None, 443, "helm test to any address")
+        yield from expect(False, pod_of(it)[0], OUTSIDE, 443, "helm test to any address")
     for it in pods.get("migration", []):
-        yield from expect(True, pod_of(it)[0], None, 5432, "the migration to the database")
+        yield from expect(True, pod_of(it)[0], OUTSIDE, 5432, "the migration to the database")
         yield from expect(False, pod_of(it)[0], server, API, "the migration to servers")
 
 
@@ -476,6 +492,7 @@ RULES = [
     secrets_stay_apart,
     hooks_come_first,
     names_are_short,
+    objects_fit,
     network_is_closed,
 ]
 
@@ -608,6 +625,12 @@ PLANTED = [
         lambda o: policy(o, "-server")["spec"]["ingress"].append({"from": [{"podSelector": {}}]}),
         "a stranger to the admin port",
     ),
+    (
+        "shipped",
+        lambda o: o[-1].update(kind="ConfigMap", data={"x": "x" * (CONFIGMAP_BYTES_MAX + 1)}),
+        "more than the API server takes",
+    ),
+    ("gpu", lambda o: policy(o, "-worker")["spec"]["egress"].pop(), "to the collector"),
     (
         "embedded-pools",
         lambda o: o.remove(policy(o, "-server")) or o.remove(policy(o, "-default-deny")),

@@ -91,6 +91,7 @@ class Trial:
                 "ca.crt": self.read("certs/ca.pem"),
             },
             "worker-tls": {"tls.crt": self.read("certs/worker.pem"), "tls.key": self.read("certs/worker.key")},
+            "collector": {"ca.crt": self.read("certs/ca.pem"), "headers": "authorization: Bearer trial\n"},
             "installation": {"key": self.read("seed/installation/key")},
             "database": {"password": "trial"},
             "s3": {"credentials": "[default]\naws_access_key_id = trial\naws_secret_access_key = trial-secret\n"},

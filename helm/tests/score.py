@@ -11,13 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = {"embedded", "embedded-pools", "scaled", "gpu", "open", "files"}
+ALL = {"embedded", "embedded-pools", "scaled", "gpu", "open", "files", "shipped"}
 
 # Findings that stay, by check: the charts that have them, and the reason.
 IGNORED = {
     "container-image-pull-policy": (ALL, "an image has the tag of a version, or a digest, and does not change"),
     "deployment-has-host-podantiaffinity": (
-        {"embedded-pools", "gpu", "scaled", "files"},
+        {"embedded-pools", "gpu", "scaled", "files", "shipped"},
         "workers have no state, and several of them may share a node",
     ),
     "deployment-has-poddisruptionbudget": (
@@ -25,7 +25,7 @@ IGNORED = {
         "jobs of a worker that is evicted go to others. A pool may have a budget",
     ),
     "statefulset-has-host-podantiaffinity": (
-        {"scaled", "files", "open"},
+        {"scaled", "files", "shipped", "open"},
         "servers have topologySpreadConstraints instead",
     ),
     "statefulset-has-poddisruptionbudget": ({"open"}, "the values of this chart turn the budget off"),

@@ -18,6 +18,11 @@ SCHEMA = ROOT / "helm/cloakwork/values.schema.json"
 # Sections that the chart writes from values of its own.
 WRITTEN_BY_THE_CHART = {"listen", "storage", "database", "replica", "auth", "worker"}
 
+# Single settings that the chart writes, in sections that are open otherwise.
+SETTINGS_OF_THE_CHART = {
+    ("telemetry", name) for name in ("otlp_endpoint", "otlp_protocol", "otlp_ca_file", "otlp_headers_file")
+}
+
 TYPES = {"bool": {"type": "boolean"}, "u64": {"type": "integer", "minimum": 0}}
 TEXT = {"type": "string"}
 
@@ -58,7 +63,7 @@ def schema():
     fields = types()
     properties = {}
     for name_of_section, name in settings():
-        if name_of_section in WRITTEN_BY_THE_CHART:
+        if name_of_section in WRITTEN_BY_THE_CHART or (name_of_section, name) in SETTINGS_OF_THE_CHART:
             continue
         rust = fields[name_of_section or "config"][name]
         kind = TYPES.get(rust, TEXT)

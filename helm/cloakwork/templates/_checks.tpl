@@ -40,6 +40,9 @@
 {{- if and $values.service.externalTrafficPolicy (eq $values.service.type "ClusterIP") -}}
 {{- fail "service.externalTrafficPolicy is for callers from outside of the cluster: set service.type to NodePort or LoadBalancer" -}}
 {{- end -}}
+{{- if and (not $values.telemetry.endpoint) (or $values.telemetry.ca.existingSecret $values.telemetry.headers.existingSecret) -}}
+{{- fail "telemetry.ca and telemetry.headers need telemetry.endpoint" -}}
+{{- end -}}
 {{- if and $values.server.adminTls (not $hasTls) -}}
 {{- fail "server.adminTls needs tls.existingSecret" -}}
 {{- end -}}

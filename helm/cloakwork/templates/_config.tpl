@@ -8,6 +8,8 @@
 {{- define "cloakwork.paths.database" -}}/etc/cloakwork/database{{- end -}}
 {{- define "cloakwork.paths.databaseCa" -}}/etc/cloakwork/database-ca{{- end -}}
 {{- define "cloakwork.paths.s3" -}}/etc/cloakwork/s3{{- end -}}
+{{- define "cloakwork.paths.collectorCa" -}}/etc/cloakwork/collector-ca{{- end -}}
+{{- define "cloakwork.paths.collectorHeaders" -}}/etc/cloakwork/collector-headers{{- end -}}
 {{- define "cloakwork.paths.worker" -}}/etc/cloakwork/worker{{- end -}}
 {{- define "cloakwork.paths.volume" -}}/var/lib/cloakwork{{- end -}}
 {{/* A directory inside the volume, which the server makes for itself alone. The root of a volume is
@@ -77,8 +79,25 @@
 {{- $_ := set $config (printf "pools.%s" $pool.name) (dict "bootstraps_per_second" $pool.bootstrapsPerSecond "sets" (join ", " $pool.sets)) -}}
 {{- end -}}
 {{- end -}}
+{{- if $values.telemetry.endpoint -}}
+{{- $telemetry := dict "otlp_endpoint" $values.telemetry.endpoint "otlp_protocol" $values.telemetry.protocol -}}
+{{- if $values.telemetry.ca.existingSecret -}}
+{{- $_ := set $telemetry "otlp_ca_file" (printf "%s/ca.crt" (include "cloakwork.paths.collectorCa" .)) -}}
+{{- end -}}
+{{- if $values.telemetry.headers.existingSecret -}}
+{{- $_ := set $telemetry "otlp_headers_file" (printf "%s/headers" (include "cloakwork.paths.collectorHeaders" .)) -}}
+{{- end -}}
+{{- $_ := set $config "telemetry" $telemetry -}}
+{{- end -}}
 {{- range $name, $value := $values.server.settings -}}
+{{- if and (kindIs "map" $value) (hasKey $config $name) -}}
+{{- $section := get $config $name -}}
+{{- range $setting, $inner := $value -}}
+{{- $_ := set $section $setting $inner -}}
+{{- end -}}
+{{- else -}}
 {{- $_ := set $config $name $value -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $config -}}
 {{- end -}}

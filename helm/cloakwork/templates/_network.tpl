@@ -17,7 +17,7 @@
     - {port: {{ include "cloakwork.ports.api" . }}, protocol: TCP}
 {{- end -}}
 
-{{/* The database or S3, from .Values.networkPolicy. */}}
+{{/* The database, S3 or the collector, from .Values.networkPolicy. */}}
 {{- define "cloakwork.egress.store" -}}
 - ports:
     {{- range .ports }}

@@ -76,6 +76,31 @@ priorityClassName: {{ . }}
     {{- end }}
 {{- end -}}
 
+{{/* Secrets for the collector, which servers and workers have: their volumes, and their mounts. */}}
+{{- define "cloakwork.collectorVolumes" -}}
+{{- $telemetry := .Values.telemetry -}}
+{{- if and $telemetry.endpoint $telemetry.ca.existingSecret }}
+{{ include "cloakwork.secretVolume" (dict "name" "collector-ca" "secret" $telemetry.ca.existingSecret "keys" (dict $telemetry.ca.key "ca.crt")) }}
+{{- end }}
+{{- if and $telemetry.endpoint $telemetry.headers.existingSecret }}
+{{ include "cloakwork.secretVolume" (dict "name" "collector-headers" "secret" $telemetry.headers.existingSecret "keys" (dict $telemetry.headers.key "headers")) }}
+{{- end }}
+{{- end -}}
+
+{{- define "cloakwork.collectorMounts" -}}
+{{- $telemetry := .Values.telemetry -}}
+{{- if and $telemetry.endpoint $telemetry.ca.existingSecret }}
+- name: collector-ca
+  mountPath: {{ include "cloakwork.paths.collectorCa" . }}
+  readOnly: true
+{{- end }}
+{{- if and $telemetry.endpoint $telemetry.headers.existingSecret }}
+- name: collector-headers
+  mountPath: {{ include "cloakwork.paths.collectorHeaders" . }}
+  readOnly: true
+{{- end }}
+{{- end -}}
+
 {{- define "cloakwork.ports.api" -}}7270{{- end -}}
 {{- define "cloakwork.ports.admin" -}}7271{{- end -}}
 {{- define "cloakwork.ports.metrics" -}}7272{{- end -}}
