@@ -100,6 +100,12 @@ background() {
     started=$!
 }
 
+# Sleeps, and still handles a signal at once.
+rest() {
+    background rest sleep "$1"
+    wait "$started"
+}
+
 # Waits until a command succeeds, while the process that was started last runs, for at most a
 # minute.
 await() {
@@ -143,7 +149,7 @@ sql() {
     "$postgres/psql" -h 127.0.0.1 -p "$database" -U postgres -qc "$1"
 }
 sql "CREATE DATABASE cloakwork ENCODING 'UTF8' TEMPLATE template0"
-as_postgres "$postgres/pg_basebackup" -D "$work/standby" -R -X stream -d "host=127.0.0.1 port=$database user=postgres application_name=standby"
+as_postgres "$postgres/pg_basebackup" -D "$work/standby" -R -X stream -c fast -d "host=127.0.0.1 port=$database user=postgres application_name=standby"
 as_postgres "$postgres/pg_ctl" -D "$work/standby" -l "$work/sockets/standby.log" -o "$options -p $standby" -w start >/dev/null
 sql "ALTER SYSTEM SET synchronous_standby_names = '*'"
 sql "SELECT pg_reload_conf()" >/dev/null
@@ -303,9 +309,9 @@ background sensors repeat 1 as sensors gate NAND --left 0,0,1,1 --right 0,1,0,1
 background models repeat 2 vectors
 background mistakes repeat 7 mistakes
 background cancelled repeat 11 cancelled
-sleep $((seconds * 3 / 10))
+rest $((seconds * 3 / 10))
 background ad-metrics as ad-metrics bench --clients 24 --rows 40 --duration $((seconds * 2 / 10))
-sleep $((seconds * 3 / 10))
+rest $((seconds * 3 / 10))
 # Ends a process as a crash would.
 crash() {
     kill -KILL "$1"
@@ -313,15 +319,15 @@ crash() {
 }
 # The server gives the jobs of a crashed worker to the other one.
 crash "$killed"
-sleep $((seconds / 10))
+rest $((seconds / 10))
 work_for b "$worker_b"
-sleep $((seconds / 10))
+rest $((seconds / 10))
 # The other server replaces a crashed owner.
 crash "$owner"
-sleep $((seconds / 30))
+rest $((seconds / 30))
 serve a "$api_a" "$admin_a"
 left=$((begin + seconds - $(date +%s)))
-[ "$left" -le 0 ] || sleep "$left"
+[ "$left" -le 0 ] || rest "$left"
 end=$(date +%s)
 
 status=0
