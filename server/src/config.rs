@@ -18,6 +18,7 @@ use std::{
 
 use cloakwork_attestation::Anchor;
 use cloakwork_proto::is_loopback;
+pub(crate) use pools::POOLS_MAX;
 pub use pools::{Pool, REFERENCE_SET, Sets};
 pub use print::print;
 pub use value::{BlobStore, LogFormat, OtlpProtocol};

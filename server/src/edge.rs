@@ -353,10 +353,12 @@ impl Edge {
     /// no traces. Returns the span of log lines, which name the trace.
     fn trace<B>(&self, rule: &Rule, request: &mut Request<B>, tenant: &Tenant, state: &RequestState) -> tracing::Span {
         let given = request.headers().get(TRACEPARENT).and_then(|value| TraceContext::parse(value.to_str().ok()?));
-        let begins = given.is_some() || !rule.is_of_workers();
-        let Some(context) = begins.then(|| self.telemetry.enter(given)).flatten() else {
-            return tracing::Span::none();
+        // A traced job brings calls of its worker, which belong to the trace that was counted.
+        let context = match rule.is_of_workers() {
+            true => given.and_then(|given| self.telemetry.tracer.child(given)),
+            false => self.telemetry.enter(given),
         };
+        let Some(context) = context else { return tracing::Span::none() };
         if let Ok(value) = HeaderValue::from_str(&context.to_string()) {
             request.headers_mut().insert(TRACEPARENT, value);
         }

@@ -15,7 +15,7 @@ use cloakwork_telemetry::{Collector, Counter, Export, Format, Names, Protocol, R
 use cloakwork_trace::{Sampling, TraceContext, Tracer};
 use cloakwork_worker::logging;
 
-use crate::config::{Config, OtlpProtocol};
+use crate::config::{Config, OtlpProtocol, POOLS_MAX};
 
 pub use table::{METRICS, Metrics};
 
@@ -47,6 +47,7 @@ pub struct Telemetry {
 /// Maximum number of pools with labels of their own: all that the settings may declare, and some
 /// more. Workers name their pools themselves.
 const POOL_LABELS_MAX: usize = 64 + 16;
+const _: () = assert!(POOL_LABELS_MAX > POOLS_MAX);
 
 impl Telemetry {
     /// Creates an independent set of metrics, with labels for `tenants_max` tenants. Each server in

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use cloakwork_proto::v1::LatencyRecord;
 use cloakwork_trace::{Span, SpanId, TRACEPARENT, TraceContext};
-
 use tonic::metadata::MetadataMap;
 
 use crate::observer::Observer;

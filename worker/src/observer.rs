@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use cloakwork_clock::Clock;
-use cloakwork_trace::{Span, SpanId, TraceContext, Tracer};
+use cloakwork_trace::{Span, TraceContext, Tracer};
 
 use crate::metrics::{EndedWave, Metrics, cut_name};
 
@@ -37,7 +37,7 @@ impl Observer {
         let EndedWave { set, width, preferred, cut, stats } = wave;
         let [start_nanos, end_nanos] = [stats.began, stats.ended].map(|at| self.nanos_at(at));
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let span = Span::internal("wave", context, SpanId([0; 8]), start_nanos, end_nanos)
+        let span = Span::internal("wave", context, None, start_nanos, end_nanos)
             .with("cloakwork.parameter_set", set.name)
             .with("cloakwork.width", *width as u64)
             .with("cloakwork.preferred_width", *preferred as u64)
@@ -46,7 +46,7 @@ impl Observer {
             .with("cloakwork.key_switch_nanos", nanos(stats.key_switch))
             .with("cloakwork.blind_rotate_nanos", nanos(stats.blind_rotate))
             .with("cloakwork.other_nanos", nanos(stats.other));
-        self.tracer.record(Span { parent: None, links: jobs, ..span });
+        self.tracer.record(Span { links: jobs, ..span });
         Some(context)
     }
 

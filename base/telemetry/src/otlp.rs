@@ -94,49 +94,41 @@ pub enum OtlpError {
 /// Longest time for one request to the collector.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Builds an exporter for a collector. Exporters of spans and of metrics have the same options, and
+/// builders of different types.
+macro_rules! exporter {
+    ($collector:expr, $exporter:ident, $path:literal) => {
+        match $collector.protocol {
+            Protocol::Grpc => $exporter::builder()
+                .with_tonic()
+                .with_endpoint(&$collector.endpoint)
+                .with_timeout(REQUEST_TIMEOUT)
+                .with_metadata($collector.metadata()?)
+                .with_tls_config($collector.tls()?)
+                .build(),
+            Protocol::Http => $exporter::builder()
+                .with_http()
+                .with_endpoint($collector.path($path))
+                .with_timeout(REQUEST_TIMEOUT)
+                .with_headers($collector.headers()?)
+                .with_http_client($collector.http()?)
+                .build(),
+        }
+        .map_err(|error| $collector.refused(error))
+    };
+}
+
 impl Collector {
     /// An exporter of spans. Must be called in a runtime.
     pub fn spans(&self, service: &Service) -> Result<Export, OtlpError> {
-        let mut exporter = match self.protocol {
-            Protocol::Grpc => SpanExporter::builder()
-                .with_tonic()
-                .with_endpoint(&self.endpoint)
-                .with_timeout(REQUEST_TIMEOUT)
-                .with_metadata(self.metadata()?)
-                .with_tls_config(self.tls()?)
-                .build(),
-            Protocol::Http => SpanExporter::builder()
-                .with_http()
-                .with_endpoint(self.path("v1/traces"))
-                .with_timeout(REQUEST_TIMEOUT)
-                .with_headers(self.headers()?)
-                .with_http_client(self.http()?)
-                .build(),
-        }
-        .map_err(|error| self.refused(error))?;
+        let mut exporter = exporter!(self, SpanExporter, "v1/traces")?;
         exporter.set_resource(&service.resource());
         Ok(Export::new(exporter))
     }
 
     /// A reader that sends all metrics each `interval`. Must be called in a runtime.
     pub(crate) fn metrics(&self, interval: Duration) -> Result<PeriodicReader<MetricExporter>, OtlpError> {
-        let exporter = match self.protocol {
-            Protocol::Grpc => MetricExporter::builder()
-                .with_tonic()
-                .with_endpoint(&self.endpoint)
-                .with_timeout(REQUEST_TIMEOUT)
-                .with_metadata(self.metadata()?)
-                .with_tls_config(self.tls()?)
-                .build(),
-            Protocol::Http => MetricExporter::builder()
-                .with_http()
-                .with_endpoint(self.path("v1/metrics"))
-                .with_timeout(REQUEST_TIMEOUT)
-                .with_headers(self.headers()?)
-                .with_http_client(self.http()?)
-                .build(),
-        };
-        let exporter = exporter.map_err(|error| self.refused(error))?;
+        let exporter = exporter!(self, MetricExporter, "v1/metrics")?;
         Ok(PeriodicReader::builder(exporter).with_interval(interval).build())
     }
 

@@ -107,7 +107,7 @@ pub fn rows(metrics: &[Metric]) -> String {
     text
 }
 
-/// Returns the declared metrics of which a scrape contains no value.
+/// Returns the declared metrics that have no value in a scrape.
 pub fn never_recorded(metrics: &[Metric], scrape: &str) -> Vec<&'static str> {
     let samples: HashSet<&str> = scrape
         .lines()

@@ -54,14 +54,14 @@ impl Span {
     pub fn internal(
         name: &'static str,
         context: TraceContext,
-        parent: SpanId,
+        parent: impl Into<Option<SpanId>>,
         start_nanos: u64,
         end_nanos: u64,
     ) -> Self {
         Self {
             name,
             context,
-            parent: Some(parent),
+            parent: parent.into(),
             kind: Kind::Internal,
             start_nanos,
             end_nanos,

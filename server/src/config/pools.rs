@@ -16,7 +16,7 @@ pub(super) const SECTION: &str = "pools";
 pub const REFERENCE_SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
 /// Maximum number of pools. Each has metrics of its own.
-const POOLS_MAX: usize = 64;
+pub(crate) const POOLS_MAX: usize = 64;
 
 /// Maximum length of a pool's name.
 const POOL_NAME_BYTES_MAX: usize = 63;

@@ -10,8 +10,7 @@ pub struct Standbys {
     pub synchronous: u64,
     /// Standbys that commits do not wait for.
     pub asynchronous: u64,
-    /// Standbys of which the role may not know more than that they exist. The right `pg_monitor`
-    /// permits more.
+    /// Standbys whose kind the role may not see. A role with the right `pg_monitor` sees it.
     pub hidden: u64,
     /// Bytes of the log that the standby with the most data has not flushed, if that is known.
     pub lag_bytes: Option<u64>,

@@ -84,14 +84,22 @@ impl Export {
         let Self { queue: Queue { counts, sender: _sender }, mut spans, exporter } = self;
         let mut stop = std::pin::pin!(stop);
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        loop {
+        let deadline = loop {
             tokio::select! {
-                () = &mut stop => break,
-                more = gather(&mut spans, &mut batch) => if !more { break },
+                () = &mut stop => break Instant::now() + LAST_SPANS_TIMEOUT,
+                more = gather(&mut spans, &mut batch) => if !more { return },
             }
-            counts.send(&exporter, &mut batch).await;
-        }
-        let deadline = Instant::now() + LAST_SPANS_TIMEOUT;
+            let mut sending = std::pin::pin!(counts.send(&exporter, &mut batch));
+            tokio::select! {
+                () = &mut sending => {}
+                () = &mut stop => {
+                    let deadline = Instant::now() + LAST_SPANS_TIMEOUT;
+                    // A batch on its way shares the time limit of the spans that wait.
+                    let _ = timeout_at(deadline, sending).await;
+                    break deadline;
+                }
+            }
+        };
         loop {
             while batch.len() < BATCH_MAX
                 && let Ok(span) = spans.try_recv()
