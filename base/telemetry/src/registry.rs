@@ -1,6 +1,10 @@
 //! The registry that collects the values of metrics, and exports them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use crate::{
     Collector, Service,
@@ -71,8 +75,16 @@ impl Registry {
 
     /// Ends the export to a collector, after a last one. Blocks for at most two seconds.
     pub fn close(&self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(LAST_EXPORT_TIMEOUT) {
-            tracing::debug!(%error, "the export of metrics did not end");
+        let (provider, (report, ended)) = (self.provider.clone(), mpsc::channel());
+        // A thread of its own, because the SDK's shutdown ignores the time limit it is given. A
+        // collector that does not answer would delay the stop of the process.
+        let last = thread::Builder::new().name("last-metrics".into()).spawn(move || {
+            // Fails where the time limit has passed.
+            let _ = report.send(provider.shutdown());
+        });
+        match last.map(|_| ended.recv_timeout(LAST_EXPORT_TIMEOUT)) {
+            Ok(Ok(Ok(()))) => {}
+            outcome => tracing::debug!(?outcome, "the last export of metrics failed"),
         }
     }
 
@@ -82,5 +94,34 @@ impl Registry {
 
     pub(crate) fn exemplars(&self) -> Arc<Exemplars> {
         self.exemplars.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Protocol;
+    use std::{net::TcpListener, time::Instant};
+
+    #[test]
+    fn close_does_not_wait_for_a_silent_collector() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let _entered = runtime.enter();
+        // The system accepts connections for this socket, and nothing answers.
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("http://{}", silent.local_addr().expect("an address"));
+        for protocol in [Protocol::Grpc, Protocol::Http] {
+            let collector = Collector { endpoint: endpoint.clone(), protocol, ca_file: None, headers_file: None };
+            let service = Service { name: "test", version: "0", instance: "a".into() };
+            let registry = Registry::exporting(&collector, &service, Duration::from_secs(3600)).expect("a registry");
+            registry.meter().u64_counter("events").build().add(1, &[]);
+            let begin = Instant::now();
+            registry.close();
+            let time = begin.elapsed();
+            // At least the limit: the last export was under way. The SDK's own limit is 5 s.
+            assert!(time >= LAST_EXPORT_TIMEOUT, "{protocol:?}: {time:?}");
+            assert!(time < Duration::from_secs(4), "{protocol:?}: {time:?}");
+        }
     }
 }
