@@ -16,7 +16,9 @@ fn no_crate_depends_on_a_crate_that_the_rule_forbids() {
 
 #[test]
 fn the_rule_keeps_secret_keys_from_crates_that_operators_run() {
-    for operated in ["cloakwork-server", "cloakwork-worker", "cloakwork-keystore", "cloakwork-scheduler"] {
+    for operated in
+        ["cloakwork-server", "cloakwork-worker", "cloakwork-keystore", "cloakwork-oidc", "cloakwork-scheduler"]
+    {
         let reached = reachable(operated);
         assert!(!reached.contains(&"cloakwork-secret".to_owned()), "{operated} may reach {reached:?}");
     }
