@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use cloakwork_proto::v1::{
-    GetCapabilitiesRequest, GetCapabilitiesResponse, blob_service_client::BlobServiceClient,
-    capability_service_client::CapabilityServiceClient, ciphertext_service_client::CiphertextServiceClient,
-    job_service_client::JobServiceClient, key_service_client::KeyServiceClient,
-    program_service_client::ProgramServiceClient,
+    GetCapabilitiesRequest, GetCapabilitiesResponse, admin_service_client::AdminServiceClient,
+    blob_service_client::BlobServiceClient, capability_service_client::CapabilityServiceClient,
+    ciphertext_service_client::CiphertextServiceClient, job_service_client::JobServiceClient,
+    key_service_client::KeyServiceClient, program_service_client::ProgramServiceClient,
 };
 use cloakwork_trace::TraceContext;
 use tokio::sync::OnceCell;
@@ -113,6 +113,10 @@ impl Client {
             async { answer.await.map(Response::into_inner).map_err(ClientError::from) }
         })
         .await
+    }
+
+    pub(crate) fn admin(&self) -> AdminServiceClient<Service> {
+        stub!(self, AdminServiceClient)
     }
 
     pub(crate) fn blobs(&self) -> BlobServiceClient<Service> {

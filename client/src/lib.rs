@@ -61,6 +61,7 @@ mod jobs;
 mod keys;
 mod latency;
 mod names;
+mod operator;
 mod origin;
 mod pages;
 mod program;
@@ -83,10 +84,10 @@ pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation
 pub use cloakwork_params as params;
 /// Reads hexadecimal digits.
 pub use cloakwork_proto::from_hex;
-/// Makes text from the other side safe to show.
-pub use cloakwork_proto::printable;
 /// The messages of the protocol.
 pub use cloakwork_proto::v1 as proto;
+/// Makes text from the other side safe to show.
+pub use cloakwork_proto::{printable, printable_json};
 pub use cloakwork_secret::{
     Gate, SecretError,
     ckks::{CkksError, NoSuchBootstrap, format::FormatError as CkksFormatError},
@@ -106,9 +107,12 @@ pub use integer::Integer;
 pub use jobs::{Finished, Input, JobRequest, Output};
 pub use keys::{AnyKeys, CLIENT_KEY_FILE, EvaluationKey, Keys, Part, make_directory, set_by_name};
 pub use latency::{STAGES, add_transit, has_ended, stage_nanos};
+pub use operator::Operator;
 pub use origin::{Asked, Trust};
 pub use program::{AnyProgram, Program, ProgramBuilder, Value};
 pub use progress::{Progress, Step};
+/// A time of day in the messages of the protocol.
+pub use prost_types::Timestamp;
 pub use retry::RetryPolicy;
 pub use shape::{BlocksShape, Encrypted, Shape, VectorHeader, VectorShape};
 pub use tonic::Code;

@@ -1,12 +1,14 @@
 //! The command-line arguments, and the manual that `--help` prints.
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, parser::ValueSource};
 
 use crate::{
-    commands::{anchor, bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, sets, top, uploads},
+    commands::{
+        admin, anchor, bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, sets, top, uploads,
+    },
     context::Context,
     failure::Failure,
-    global::Global,
+    global::{DEFAULT_OPERATOR_SERVER, Global, OPERATOR_SERVER_VARIABLE},
 };
 
 /// Compute on encrypted data with a Cloakwork server.
@@ -51,6 +53,12 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Top(top::Args),
     Demo(demo::Args),
+    /// Operate a server: pools, workers, tenants, tokens, jobs, usage and the audit log.
+    ///
+    /// The calls go to the port of operators (listen.operator_address of the server), and need a
+    /// token with the scope `admin`. Pools and workers are those of the server that answers.
+    #[command(subcommand, arg = admin::server())]
+    Admin(admin::Command),
     Completions(completions::Args),
 }
 
@@ -64,20 +72,38 @@ Examples:
   cloakwork ckks keygen --out numbers               keys for approximate numbers
   cloakwork jobs show JOB                           the time of each stage
   cloakwork --json jobs ls | jq .jobs
+  cloakwork admin usage --format csv                what tenants used, for an operator
 
 Exit codes:
   0  done
   1  any other failure
   2  wrong arguments: an impossible computation, or a missing file
-  3  not found on the server: a key, job or ciphertext
+  3  not found on the server: a key, job or ciphertext, or a worker or tenant of an operator
   4  refused by the server, or invalid: a damaged file, or a file that is no ciphertext or public key
   5  the server cannot be reached, or did not answer in time
   6  overloaded, or over a quota
   7  the job failed or was cancelled, or a result was wrong, or too large to decrypt
   8  unusable keys in the directory, or a ciphertext of another key
-130  interrupted while a job runs or its results are fetched; the output names the job";
+130  interrupted during a job, its results or `admin drain --wait`; the output says what goes on";
 
 impl Args {
+    /// The arguments of the process. Wrong ones end the process.
+    pub(crate) fn of_process() -> Self {
+        let environment = std::env::var(OPERATOR_SERVER_VARIABLE).ok();
+        Self::of(&Self::command().get_matches(), environment).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The arguments. Operators' commands have another default address, and another variable for
+    /// it. A variable that names the port of tenants must not lead them there.
+    fn of(matches: &ArgMatches, operator_server: Option<String>) -> Result<Self, clap::Error> {
+        let mut args = Self::from_arg_matches(matches)?;
+        let is_named = matches.value_source("server") == Some(ValueSource::CommandLine);
+        if matches!(args.command, Command::Admin(_)) && !is_named {
+            args.global.server = operator_server.unwrap_or_else(|| DEFAULT_OPERATOR_SERVER.to_owned());
+        }
+        Ok(args)
+    }
+
     /// Runs the command.
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let context = Context::new(self.global);
@@ -95,6 +121,7 @@ impl Args {
             Command::Bench(args) => bench::run(&context, args).await,
             Command::Top(args) => top::run(&context, args).await,
             Command::Demo(args) => demo::run(&context, args).await,
+            Command::Admin(command) => admin::run(&context, command).await,
             Command::Completions(args) => completions::run(&args, Self::command()),
         }
     }

@@ -7,7 +7,8 @@ use std::{
 
 use cloakwork_client::{
     AnyKeys, CLIENT_KEY_FILE, CkksKeys, Client, ClientError, ConnectOptions, Encrypted, Finished, Identity, JobRequest,
-    KeyFileError, Keys, Program, RetryPolicy, Token, TraceContext, Trust, has_ended, params::ObjectKind, proto::Job,
+    KeyFileError, Keys, Operator, Program, RetryPolicy, Token, TraceContext, Trust, has_ended, params::ObjectKind,
+    proto::Job,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -34,6 +35,27 @@ impl Context {
 
     /// Like [`Self::connect`], with another retry policy for later calls.
     pub(crate) async fn connect_with(&self, retry: RetryPolicy) -> Result<Client, Failure> {
+        let mut options = self.options()?;
+        options.trust = self.trust()?;
+        let client = Client::connect(&options).await.map_err(|error| self.unreachable(error))?;
+        let client = client.retry_policy(retry);
+        Ok(match self.trace() {
+            Some(trace) => client.in_trace(trace),
+            None => client,
+        })
+    }
+
+    /// Prepares calls of an operator. Whether the server can be reached, the first call finds out.
+    pub(crate) fn operator(&self) -> Result<Operator, Failure> {
+        let operator = Operator::lazy(&self.options()?)?;
+        Ok(match self.trace() {
+            Some(trace) => operator.in_trace(trace),
+            None => operator,
+        })
+    }
+
+    /// The server, the token and the certificates that the options name.
+    fn options(&self) -> Result<ConnectOptions, Failure> {
         let mut options = ConnectOptions { retry: FIRST_CALL, ..ConnectOptions::new(&self.global.server) };
         if let Some(token) = self.global.token.as_deref() {
             if token.is_empty() {
@@ -49,15 +71,22 @@ impl Context {
         if let (Some(certificate), Some(key)) = (&self.global.cert, &self.global.cert_key) {
             options.identity = Some(Identity::from_pem(read(certificate, CERTIFICATE)?, read(key, PRIVATE_KEY)?));
         }
-        options.trust = self.trust()?;
-        let client = Client::connect(&options).await.map_err(|error| self.unreachable(error))?;
-        // Programs that run commands set the context of their own trace, in whichever form it has.
-        let trace = self.global.traceparent.as_deref().and_then(TraceContext::parse);
-        let client = client.retry_policy(retry);
-        Ok(match trace {
-            Some(trace) => client.in_trace(trace),
-            None => client,
-        })
+        Ok(options)
+    }
+
+    /// The trace that the calls belong to. Programs that run commands set the context of their own
+    /// trace, in whichever form it has.
+    fn trace(&self) -> Option<TraceContext> {
+        self.global.traceparent.as_deref().and_then(TraceContext::parse)
+    }
+
+    /// Does the work to its end or until Ctrl-C, after which `left` describes what remains.
+    pub(crate) async fn until_interrupt<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+        left: String,
+    ) -> Result<T, Failure> {
+        self.interrupts.until(work, async || Failure::Interrupted(left)).await
     }
 
     /// Whose results the command takes.

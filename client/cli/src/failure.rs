@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cloakwork_client::{CkksError, ClientError, Code, SecretError};
+use cloakwork_client::{CkksError, ClientError, Code, SecretError, printable_json};
 use serde_json::json;
 
 use crate::visible::visible;
@@ -22,6 +22,9 @@ pub(crate) enum Failure {
     /// Arguments that make no sense together.
     #[error("{0}")]
     Usage(String),
+    /// The server has nothing of this name.
+    #[error("{0}")]
+    NotFound(String),
     /// The server cannot be reached.
     #[error("{0}")]
     Unreachable(String),
@@ -63,6 +66,7 @@ impl Failure {
             Self::Client(error) | Self::Advised { error, .. } => client_exit_code(error),
             Self::Io(_) => OTHER,
             Self::Usage(_) => USAGE,
+            Self::NotFound(_) => NOT_FOUND,
             Self::Unreachable(_) => UNAVAILABLE,
             Self::Invalid(_) => REFUSED,
             Self::WrongResult(_) => JOB_FAILED,
@@ -79,7 +83,8 @@ impl Failure {
         };
         if !json {
             eprintln!("cloakwork: {}", visible(&self.to_string()));
-            if refusal.is_some_and(|refusal| refusal.code == Code::Unauthenticated) {
+            // Other advice about the token comes with the failure.
+            if matches!(self, Self::Client(_)) && refusal.is_some_and(|refusal| refusal.code == Code::Unauthenticated) {
                 eprintln!("Set CLOAKWORK_TOKEN to a token; `cloakwork-server token create` creates tokens");
             }
             return;
@@ -92,7 +97,7 @@ impl Failure {
             "retry_after_seconds": refusal.and_then(|refusal| refusal.retry_after).map(|delay| delay.as_secs_f64()),
             "metadata": refusal.map(|refusal| &refusal.metadata),
         }});
-        eprintln!("{document}");
+        eprintln!("{}", printable_json(&document.to_string()));
     }
 }
 

@@ -49,4 +49,7 @@ pub(crate) struct Global {
 }
 
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7270";
+/// The address of operators' calls: the variable that names it, and its default.
+pub(crate) const OPERATOR_SERVER_VARIABLE: &str = "CLOAKWORK_OPERATOR_SERVER";
+pub(crate) const DEFAULT_OPERATOR_SERVER: &str = "http://127.0.0.1:7272";
 pub(crate) const DEFAULT_KEYS: &str = "cloakwork-keys";

@@ -23,13 +23,11 @@ mod visible;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use crate::{args::Args, failure::Failure};
 
 /// Parses the arguments of the process, and runs the command.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::of_process();
     let json = args.global.json;
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,

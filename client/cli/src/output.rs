@@ -6,10 +6,14 @@ use std::{
     path::Path,
 };
 
+use cloakwork_client::{Timestamp, printable_json};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::{failure::Failure, visible::visible};
+use crate::{
+    failure::Failure,
+    visible::{one_line, visible},
+};
 
 /// Rows under a header, with columns as wide as their widest cell.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +26,9 @@ impl Table {
         Self { rows: vec![header.map(str::to_owned).to_vec()] }
     }
 
+    /// Adds a row. A cell stays within its line and column, whatever text of the server it has.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.to_vec());
+        self.rows.push(cells.iter().map(|cell| one_line(cell)).collect());
     }
 
     /// The table as text, with columns of numbers aligned to the right.
@@ -55,7 +60,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// Prints either the document or the text.
 pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    print(&if json { format!("{}\n", document()) } else { visible(&text()) })
+    print(&if json { format!("{}\n", printable_json(&document().to_string())) } else { visible(&text()) })
 }
 
 /// Prints a text. A failed write is an error, because the caller of the program must know that
@@ -133,6 +138,11 @@ pub(crate) fn duration(nanos: u64) -> String {
     }
 }
 
+/// Formats a time of day to the second, as `2026-01-31T12:00:00Z`, or `-` for none.
+pub(crate) fn time(time: Option<&Timestamp>) -> String {
+    time.map_or_else(|| "-".to_owned(), |time| Timestamp { nanos: 0, ..*time }.to_string())
+}
+
 /// Formats a size, for example as `12.3 MB`.
 pub(crate) fn bytes(count: u64) -> String {
     let value = count as f64;
@@ -160,6 +170,25 @@ mod tests {
     fn terminal_control_characters_are_escaped() {
         assert_eq!(visible("naïve\n\u{1b}[2J\r\u{9b}1m"), "naïve\n\\u{1b}[2J\\r\\u{9b}1m");
         assert_eq!(visible("\u{202e}a\n"), "\\u{202e}a\n");
+    }
+
+    #[test]
+    fn a_cell_stays_in_its_line_and_column() {
+        let mut table = Table::new(["name", "why"]);
+        table.row(["a\nb".into(), "\u{202e}x".into()]);
+        table.row(["longer".into(), "y".into()]);
+        assert_eq!(table.render(), "name    why\na\\nb    \\u{202e}x\nlonger  y\n");
+    }
+
+    #[test]
+    fn times_are_shown_to_the_second() {
+        let at = |seconds| Timestamp { seconds, nanos: 999_999_999 };
+        assert_eq!(time(Some(&at(1_769_860_800))), "2026-01-31T12:00:00Z");
+        assert_eq!(time(None), "-");
+        // Any number that a server may send has a text.
+        for seconds in [i64::MIN, -1, i64::MAX] {
+            assert!(time(Some(&at(seconds))).ends_with('Z'));
+        }
     }
 
     #[test]

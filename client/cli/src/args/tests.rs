@@ -22,6 +22,7 @@ sets: List the parameter sets that the server serves, with their security and fa
 bench: Measure throughput and latency
 top: Watch pools, queues and rates
 demo: Run everything once on fresh keys: upload, compute, decrypt, check
+admin: Operate a server: pools, workers, tenants, tokens, jobs, usage and the audit log
 completions: Print a completion script for a shell
 ";
 
@@ -50,6 +51,58 @@ fn every_command_with_arguments_shows_examples() {
             "{help}"
         );
     }
+}
+
+#[test]
+fn operators_have_an_address_of_their_own() {
+    let server = |line: &str, variable: Option<&str>| {
+        let matches = Args::command().try_get_matches_from(line.split(' ')).expect("arguments");
+        Args::of(&matches, variable.map(str::to_owned)).expect("arguments").global.server
+    };
+    assert_eq!(server("cloakwork admin pools", None), "http://127.0.0.1:7272");
+    assert_eq!(server("cloakwork admin pools", Some("https://a:1")), "https://a:1");
+    for line in [
+        "--server https://b:2 admin tenants ls",
+        "admin --server https://b:2 tenants ls",
+        "admin tenants ls --server https://b:2",
+    ] {
+        assert_eq!(server(&format!("cloakwork {line}"), Some("https://a:1")), "https://b:2", "{line}");
+    }
+    assert_eq!(server("cloakwork --server https://b:2 jobs ls", Some("https://a:1")), "https://b:2");
+    assert_ne!(server("cloakwork jobs ls", Some("https://a:1")), "https://a:1");
+    let mut command = Args::command();
+    command.build();
+    let help = command.find_subcommand_mut("admin").expect("a command").render_long_help().to_string();
+    assert!(help.contains("CLOAKWORK_OPERATOR_SERVER") && help.contains("http://127.0.0.1:7272"), "{help}");
+    assert!(!help.contains("[env: CLOAKWORK_SERVER"), "{help}");
+}
+
+#[test]
+fn arguments_of_operators_are_checked_before_a_call() {
+    let refused = |line: &str| Args::try_parse_from(line.split(' ')).expect_err(line).kind();
+    for line in [
+        "admin tenants create Acme",
+        "admin tenants delete acme/keys/0",
+        "admin tenants limits acme --set tenant_bytes",
+        "admin tenants limits acme --set tenant_bytes=1k",
+        "admin tokens create --tenant acme --scopes root",
+        "admin tokens create --tenant acme --days -1",
+        "admin usage --from 2026-02-30",
+        "admin usage --format xml",
+        "admin jobs --limit all",
+    ] {
+        let kind = refused(&format!("cloakwork {line}"));
+        assert!(
+            matches!(kind, ErrorKind::ValueValidation | ErrorKind::InvalidValue | ErrorKind::UnknownArgument),
+            "{line}"
+        );
+    }
+    assert_eq!(refused("cloakwork admin tokens create"), ErrorKind::MissingRequiredArgument);
+    assert_eq!(refused("cloakwork admin drain "), ErrorKind::InvalidValue);
+    assert!(
+        Args::try_parse_from("cloakwork admin tokens create --tenant a --scopes jobs,admin --days 0".split(' '))
+            .is_ok()
+    );
 }
 
 #[test]

@@ -113,7 +113,7 @@ async fn resource_name(client: &Client, job: String) -> Result<String, Failure> 
     if job.contains('/') { Ok(job) } else { Ok(format!("tenants/{}/jobs/{job}", client.tenant().await?)) }
 }
 
-fn state(job: &Job) -> String {
+pub(super) fn state(job: &Job) -> String {
     job.state().as_str_name().trim_start_matches("JOB_STATE_").to_lowercase()
 }
 
@@ -147,7 +147,7 @@ fn page(job: &Job) -> String {
 }
 
 /// The job as a JSON document with stable fields; times in seconds since 1970.
-fn document(job: &Job) -> Value {
+pub(super) fn document(job: &Job) -> Value {
     let outputs: Vec<Value> = job
         .outputs
         .iter()
