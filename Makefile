@@ -5,13 +5,14 @@
 # Prometheus and Alertmanager, for the alerts and the boards; valgrind, for the speed gate; OpenSSL
 # 3, for the signing program of the docs; Go 1.24 or later, for the comparison with Lattigo, the
 # parser of Compose files and the Helm chart; systemd 252, dpkg-deb, readelf and ssh-keygen, for the
-# units and packages. `test-all` also needs root, debootstrap, lintian and etcd.
+# units and packages. `test-all` also needs root, debootstrap, lintian, etcd
+# and faketime.
 
 # The directory of the benchmarks' reports. Reports of short forms have a directory of their
 # own, so that they do not replace full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
-.PHONY: alerts bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service boards boards-pictures boards-render boards-trial chaos chaos-storm chaos-table demo demo-core dist helm kernels lint packages packages-trial proxies release reproduce speed test test-all
+.PHONY: alerts alerts-trial bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service boards boards-pictures boards-render boards-trial chaos chaos-storm chaos-table console console-trial demo demo-core dist drill helm kernels lint packages packages-trial proxies release reproduce speed test test-all
 
 # Runs the whole service once: a server, keys, an upload, a job, its result and a table of its
 # time.
@@ -28,15 +29,15 @@ dist:
 	deploy/dist.sh
 
 # Runs the tests that CI runs.
-test: lint kernels proxies alerts boards packages helm
+test: lint kernels proxies alerts boards console packages helm
 	cargo test --workspace
 	cargo doc --workspace --no-deps
 
 # Runs `test` and more: the parameter sets whose keys take gigabytes, which need 16 GiB of
-# memory; the workspaces outside the main one; the queries of the boards, under a load; and every
-# benchmark in its short form. Needs Go, and the network the first time: both for the comparisons
-# with other libraries.
-test-all: lint kernels proxies alerts boards packages helm boards-trial
+# memory; the workspaces outside the main one; the queries of the boards and the pages of the
+# console, under a load; each alert, by a fault; and every benchmark in its short form. Needs Go, and
+# the network the first time: both for the comparisons with other libraries.
+test-all: lint kernels proxies alerts boards console packages helm boards-trial console-trial alerts-trial
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 	cargo check --locked --manifest-path tests/peers/Cargo.toml --workspace --all-targets --target-dir target/peers-check
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --all-targets --target-dir target/fuzz-check
@@ -70,13 +71,39 @@ kernels:
 proxies:
 	tests/attack/proxies.sh
 
-# Checks the alerts for Prometheus and runs their tests.
+# Checks the alerts for Prometheus and runs their tests. Also checks the drill, without a server.
 alerts:
 	deploy/prometheus/check.sh
+	deploy/drill/check.sh
+
+# Injects six faults into a running stack, one after the other, and shows the alert, the runbook and
+# the recovery of each, with times (docs/drill.md). Fails if an alert does not come, if another one
+# comes, or if a job is lost. Takes 11 minutes. Needs root, PostgreSQL, Prometheus, Alertmanager and
+# faketime. ARGS="--faults 2,4" selects faults. BIN_DIR names a directory with the programs.
+drill:
+	deploy/drill/run.sh drill $(ARGS)
+
+# Makes each alert fire by a fault, against a real Prometheus and Alertmanager. Takes about 20
+# minutes, and needs the same as drill. ARGS="--groups disk" selects groups of
+# deploy/drill/README.md.
+alerts-trial:
+	deploy/drill/run.sh alerts $(ARGS)
 
 # Compares the boards for Grafana with their source, and checks them.
 boards:
 	deploy/grafana/check.sh
+
+# Builds the pages of the console, which servers built afterwards contain, and tests them in
+# Chromium.
+console:
+	server/console/check.sh
+
+# Opens the console of a real server in Chromium while jobs run.
+console-trial:
+	server/console/run.sh build server/console/dist
+	cargo build --release -p cloakwork-server -p cloakwork
+	CLOAKWORK_SERVER_PROGRAM=$(CURDIR)/target/release/cloakwork-server \
+		CLOAKWORK_PROGRAM=$(CURDIR)/target/release/cloakwork server/console/run.sh real 20
 
 # Writes the boards for Grafana from their source.
 boards-render:

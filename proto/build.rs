@@ -5,6 +5,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 use prost::Message as _;
 
 const FILES: &[&str] = &[
+    "cloakwork/v1/admin.proto",
     "cloakwork/v1/blob.proto",
     "cloakwork/v1/capability.proto",
     "cloakwork/v1/ciphertext.proto",

@@ -31,6 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         allow_weak_sets: false,
         limits: limits(),
         clock: Clock::system(),
+        own_limits: None,
         watch: None,
     };
     let keystore = Keystore::open(options, &database).await?;

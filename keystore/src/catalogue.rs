@@ -7,6 +7,7 @@ pub(crate) mod blobs;
 pub(crate) mod keys;
 pub(crate) mod marker;
 pub(crate) mod pins;
+pub(crate) mod received;
 pub(crate) mod requests;
 pub(crate) mod shards;
 pub(crate) mod tenants;

@@ -251,7 +251,7 @@ impl Keystore {
         key_id: KeyId,
         created_micros: i64,
     ) -> Result<KeyRow, Error> {
-        let (got, limit) = (keys::count(sql, tenant).await? + 1, u64::from(self.limits().keys_per_tenant));
+        let (got, limit) = (keys::count(sql, tenant).await? + 1, self.keys_max(tenant));
         if got > limit {
             return Err(Error::QuotaExceeded { what: "keys of the tenant", limit, got });
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_clock::{Clock, unix_micros_after};
+use cloakwork_clock::{Clock, unix_day, unix_micros_after};
 use cloakwork_params::{
     AnySet, KeyId, Layout, ObjectKind,
     ckks::{
@@ -25,9 +25,9 @@ use cloakwork_storage::{Asker, Database, Reader, Rows, Write};
 use tokio::sync::Semaphore;
 
 use crate::{
-    Digest, Error, Limits, Pin, StoreOptions, TenantId, UploadId,
+    Digest, Error, Limits, OwnLimits, Pin, StoreOptions, TenantId, UploadId,
     abort::Abort,
-    catalogue::{Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
+    catalogue::{Connection, blobs, blobs::BlobRow, pins, received, uploads, uploads::UploadRow},
     changing::{Change, Changing},
     detached::to_the_end,
     known_keys::KnownKeys,
@@ -52,6 +52,8 @@ pub struct Options {
     pub limits: Limits,
     /// Source of the current time.
     pub clock: Clock,
+    /// Limits of single tenants.
+    pub own_limits: Option<Arc<dyn OwnLimits>>,
     /// Takes note of operations on the store.
     pub watch: Option<Arc<dyn StoreWatch>>,
 }
@@ -92,6 +94,7 @@ struct Inner {
     staging: Staging,
     store: Store,
     limits: Limits,
+    own_limits: Option<Arc<dyn OwnLimits>>,
     policy: Policy,
     clock: Clock,
     registry: Arc<Registry>,
@@ -134,6 +137,7 @@ impl Keystore {
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
             puts: AtomicU64::new(0),
             known_keys: KnownKeys::default(),
+            own_limits: options.own_limits,
             limits,
         };
         let keystore = Self { database: database.versioned(), inner: Arc::new(inner) };
@@ -285,10 +289,25 @@ impl Keystore {
         if let Some(upload) = upload {
             let expires_micros = unix_micros_after(now_micros, self.limits().upload_expiry);
             uploads::put(&mut tx, &UploadRow { complete: true, expires_micros, ..upload.clone() }).await?;
+            if !upload.result {
+                received::add(&mut tx, tenant, unix_day(now_micros), digest.size_bytes).await?;
+            }
         }
         let row = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
         tx.commit().await?;
         Ok((row, unused))
+    }
+
+    /// Maximum number of bytes of the tenant.
+    fn tenant_bytes_max(&self, tenant: &TenantId) -> u64 {
+        let of_all = self.limits().tenant_bytes;
+        self.inner.own_limits.as_ref().map_or(of_all, |own| own.bytes(tenant.as_str(), of_all))
+    }
+
+    /// Maximum number of keys of the tenant.
+    pub(crate) fn keys_max(&self, tenant: &TenantId) -> u64 {
+        let of_all = self.limits().keys_per_tenant.into();
+        self.inner.own_limits.as_ref().map_or(of_all, |own| own.keys(tenant.as_str(), of_all))
     }
 
     /// Checks that `more` bytes fit the tenant's quota. Open uploads count with their announced
@@ -301,7 +320,7 @@ impl Keystore {
     ) -> Result<(), Error> {
         let (_, _, announced) = uploads::open(sql, self.shard(), tenant).await?;
         let got = blobs::tenant_bytes(sql, tenant).await?.saturating_add(announced).saturating_add(more);
-        let limit = self.limits().tenant_bytes;
+        let limit = self.tenant_bytes_max(tenant);
         if got > limit { Err(Error::QuotaExceeded { what: "bytes of the tenant", limit, got }) } else { Ok(()) }
     }
 

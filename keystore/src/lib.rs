@@ -38,7 +38,7 @@ pub use error::Error;
 pub use ids::{Digest, Holder, RequestId, TenantId, UploadId};
 pub use keys::{KeyInfo, KeyPage, KeyPart, KeyState};
 pub use keystore::{BlobInfo, Keystore, Options};
-pub use limits::Limits;
+pub use limits::{Limits, OwnLimits};
 pub use pins::{Pin, Pinning, Releasing};
 pub use reconcile::{Compared, Lost, compare, condemn};
 pub use reserve::Reservation;

@@ -1,4 +1,6 @@
 //! Limits on everything that can grow in the keystore.
+//!
+//! Single tenants may have limits of their own ([`OwnLimits`]).
 
 use std::time::Duration;
 
@@ -49,4 +51,13 @@ pub struct Limits {
     pub request_ids_per_tenant: u32,
     /// Minimum age of an object in a remote store, unknown to the catalogue, that a start removes.
     pub orphan_age: Duration,
+}
+
+/// Limits of single tenants, in place of those of all.
+pub trait OwnLimits: std::fmt::Debug + Send + Sync {
+    /// Maximum number of bytes that the tenant may store, where all others may store `of_all`.
+    fn bytes(&self, tenant: &str, of_all: u64) -> u64;
+
+    /// Maximum number of keys of the tenant, where all others may have `of_all`.
+    fn keys(&self, tenant: &str, of_all: u64) -> u64;
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     net::{IpAddr, Ipv6Addr},
     str::FromStr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -20,6 +21,15 @@ const ADDRESSES_MAX: usize = 16_384;
 /// assignment to one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressBlock(IpAddr);
+
+impl fmt::Display for AddressBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(address) => address.fmt(f),
+            IpAddr::V6(network) => write!(f, "{network}/64"),
+        }
+    }
+}
 
 impl From<IpAddr> for AddressBlock {
     fn from(address: IpAddr) -> Self {

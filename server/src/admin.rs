@@ -1,4 +1,4 @@
-//! The admin port: liveness, readiness and metrics.
+//! The admin port: liveness, readiness, metrics and the console.
 
 use std::{
     pin::pin,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::State,
     http::{
         HeaderMap, StatusCode,
@@ -57,6 +57,15 @@ impl Readiness {
         self.0.store(DRAINING, SeqCst);
     }
 
+    /// The state in one word.
+    pub fn name(&self) -> &'static str {
+        match self.0.load(SeqCst) {
+            READY => "ready",
+            STARTING => "starting",
+            _ => "draining",
+        }
+    }
+
     /// Whether the server accepts traffic.
     pub fn is_ready(&self) -> bool {
         self.0.load(SeqCst) == READY
@@ -71,23 +80,25 @@ pub async fn serve(
     limits: &Limits,
     readiness: Readiness,
     telemetry: Arc<Telemetry>,
+    console: Router,
     stop: CancellationToken,
 ) {
     let limits = ConnectionLimits {
         connections: usize::try_from(limits.admin_connections).unwrap_or(usize::MAX),
-        // This port has no authentication.
+        // Probes and metrics have no authentication, and the console has one of its own.
         tenant_connections: 0,
-        address_connections: usize::MAX,
+        // Strangers at one address leave room for probes.
+        address_connections: usize::try_from(limits.admin_connections / 2).unwrap_or(usize::MAX).max(1),
         // HTTP/1 handles one request at a time for each connection, so the number of connections
         // limits their memory.
         unauthenticated_bytes: u64::MAX,
         header_timeout: Duration::from_millis(limits.header_timeout_ms),
         idle_timeout: Duration::from_millis(limits.idle_timeout_ms),
     };
-    let router = router(readiness, telemetry);
+    let router = router(readiness, telemetry).merge(console);
     let ended = stop.clone();
-    connection::serve(listener, tls, limits, Callers::default(), stop, move |connection, _| {
-        let service = TowerToHyperService::new(router.clone());
+    connection::serve(listener, tls, limits, Callers::default(), stop, move |connection, peer| {
+        let service = TowerToHyperService::new(router.clone().layer(Extension(peer)));
         let ended = ended.clone();
         async move {
             let mut http = http1::Builder::new();

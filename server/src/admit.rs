@@ -22,6 +22,7 @@ use inputs::Wanted;
 
 use crate::{
     caller::Caller,
+    day_quota::DayQuota,
     dispatch::{Admitted, Dispatcher},
     error::{
         ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, KEY_INCOMPLETE, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE,
@@ -51,6 +52,8 @@ pub struct Admission {
     pub keys: KeyUses,
     /// Room of each tenant in the store.
     pub quota: Quota,
+    /// Bootstraps of each tenant in a day.
+    pub day_quota: DayQuota,
     /// Memory of the inputs of jobs that are being submitted.
     pub memory: InputMemory,
     /// Source of the current time.
@@ -91,6 +94,7 @@ impl Admission {
         let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs, memory).await?;
         let Size { pbs_count, cost } = self.size(&program, rows)?;
         let inline: usize = inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len).sum();
+        self.day_quota.take(tenant.as_str(), pbs_count).await?;
         self.quota.take(tenant.as_str(), (inline + program.bytes.len()) as u64).await?;
         let created_micros = self.clock.unix_micros();
         let meta = JobMeta {

@@ -1,16 +1,19 @@
 //! Authentication and authorization of callers. A call that no rule allows is refused.
 
 mod cache;
+mod issued;
 pub mod policy;
 mod store;
 mod token;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
+use cloakwork_oidc::Issuer;
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use tonic::Code;
 
 pub use cache::Verifier;
+pub(crate) use store::name_of;
 pub use store::{StoreError, TenantRow, TokenRow, TokenStore};
 pub use token::{Secret, TokenId};
 
@@ -31,6 +34,42 @@ pub struct Principal {
     pub shard: i32,
     /// The rights of the caller.
     pub scopes: Scopes,
+    /// The credential that the caller has shown.
+    pub credential: Credential,
+}
+
+/// The credential of a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// No token. The connection has a certificate, or comes from this machine.
+    Connection,
+    /// A token of this installation, by its public part.
+    Token(TokenId),
+    /// A token of the issuer that the settings name.
+    Issued {
+        /// The user, by the issuer's name, in printable text.
+        subject: Arc<str>,
+        /// Expiry of the token in microseconds since 1970.
+        expires_micros: i64,
+        /// The tenant that the token names.
+        tenant: Tenant,
+    },
+}
+
+impl Principal {
+    /// A caller without a token.
+    pub fn without_token(tenant: Tenant, scopes: Scopes) -> Self {
+        Self { tenant, shard: 0, scopes, credential: Credential::Connection }
+    }
+
+    /// The caller as the audit log names it.
+    pub fn actor(&self) -> String {
+        match &self.credential {
+            Credential::Token(token) => format!("{} (token {token})", self.tenant),
+            Credential::Issued { subject, .. } => format!("{} (user {subject})", self.tenant),
+            Credential::Connection => self.tenant.to_string(),
+        }
+    }
 }
 
 /// A right that a token grants.
@@ -44,7 +83,7 @@ pub enum Scope {
     Read,
     /// Act as a worker.
     Worker,
-    /// Operate the server. Reserved: no call needs this scope yet.
+    /// Operate the server, on the operator port and in the console.
     Admin,
 }
 
@@ -174,6 +213,12 @@ impl Authenticator {
         Self { rules, tokens: Verifier::new(store, addresses, limits) }
     }
 
+    /// Accepts tokens of this issuer too.
+    #[must_use]
+    pub fn with_issuer(self, issuer: Option<Issuer>) -> Self {
+        Self { tokens: self.tokens.with_issuer(issuer), ..self }
+    }
+
     /// Authenticates the caller and applies the rule. This is the only place that decides on
     /// access.
     ///
@@ -206,6 +251,15 @@ impl Authenticator {
         Ok(principal)
     }
 
+    /// Authenticates an operator who logs in to the console with a token.
+    pub async fn operator(&self, token: &str, address: Option<AddressBlock>) -> Result<Principal, ApiError> {
+        let principal = self.tokens.verify(token, address).await?;
+        if principal.scopes.contains(Scope::Admin) {
+            return Ok(principal);
+        }
+        Err(PERMISSION_DENIED.error("the console needs a token with the scope admin").with("scope", "admin"))
+    }
+
     /// Resolves when the credentials with which the caller was admitted are no longer valid. Used
     /// for long-lived calls.
     pub async fn refused(&self, peer: Peer, credentials: &[HeaderValue], rule: &Rule) -> ApiError {
@@ -228,15 +282,11 @@ impl Authenticator {
         rule: &Rule,
     ) -> Result<Principal, ApiError> {
         let Peer::Network { address, certified, direct } = peer else {
-            return Ok(Principal { tenant: Tenant::local(), shard: 0, scopes: Scopes::ALL });
+            return Ok(Principal::without_token(Tenant::local(), Scopes::ALL));
         };
         if rule.access == Access::AnyOf(&[Scope::Worker]) {
             if certified {
-                return Ok(Principal {
-                    tenant: Tenant::workers(),
-                    shard: 0,
-                    scopes: [Scope::Worker].into_iter().collect(),
-                });
+                return Ok(Principal::without_token(Tenant::workers(), [Scope::Worker].into_iter().collect()));
             }
             if self.rules.worker_mtls {
                 return Err(UNAUTHENTICATED.error("workers must show a client certificate to this server"));
@@ -257,7 +307,8 @@ impl Authenticator {
                                callers connect directly, to 127.0.0.1, [::1] or localhost";
                 return Err(UNAUTHENTICATED.error(message));
             }
-            return Ok(Principal { tenant: Tenant::local(), shard: 0, scopes: Scopes::ALL.without(Scope::Worker) });
+            let scopes = Scopes::ALL.without(Scope::Worker).without(Scope::Admin);
+            return Ok(Principal::without_token(Tenant::local(), scopes));
         }
         Err(UNAUTHENTICATED.error("the call has no token"))
     }

@@ -25,14 +25,17 @@ use crate::{
     admit::{Admission, InputMemory},
     blobs,
     config::Config,
+    day_quota::DayQuota,
     dispatch::{Backlogs, Dispatcher, Neighbours, Parts, export_zeros},
     edge::{Handled, Homes},
     error::{ApiError, INTERNAL},
     installation::{self, Installation},
     keys::KeyUses,
     limits::Limits,
+    metering::Metering,
     metrics::Telemetry,
     moving::Mover,
+    operators::Operators,
     owner::Ownership,
     programs::Compiler,
     quota::Quota,
@@ -44,6 +47,7 @@ use crate::{
     store::Store,
     sweep::{Sweeper, remove_orphans},
     tasks::{Ended, Tasks},
+    tenant_limits::TenantLimits,
 };
 
 /// Names of the services, for health checks.
@@ -63,6 +67,7 @@ pub(crate) const STAGING: &str = "staging";
 
 pub(crate) const DISPATCHER: &str = "the dispatcher";
 pub(crate) const SWEEPER: &str = "the sweeper";
+const METERING: &str = "the metering of stored data";
 const ORPHANS: &str = "the removal of unknown objects";
 const LOADS: &str = "the loads of the shard";
 const REQUESTS: &str = "the memory of requests";
@@ -78,6 +83,7 @@ pub struct Backend {
     keys: KeyUses,
     clock: Clock,
     limits: Arc<Limits>,
+    tenant_limits: TenantLimits,
     telemetry: Arc<Telemetry>,
     installation: Arc<Installation>,
     allow_weak_sets: bool,
@@ -100,9 +106,12 @@ impl Backend {
         seen: watch::Receiver<Seen>,
         telemetry: Arc<Telemetry>,
         installation: Arc<Installation>,
+        operators: &Operators,
     ) -> Result<Self, ApiError> {
         let limits = Arc::new(config.limits.clone());
-        let keystore = Keystore::open(keystore_options(config, clock.clone(), telemetry.clone()), &database).await?;
+        let own = operators.tenant_limits.clone();
+        let options = keystore_options(config, clock.clone(), telemetry.clone(), own.clone());
+        let keystore = Keystore::open(options, &database).await?;
         let shard = ownership.shard();
         let store = Store::owned(database.clone(), ownership);
         let keys = KeyUses::default();
@@ -120,14 +129,18 @@ impl Backend {
             keystore: keystore.clone(),
             clock: clock.clone(),
             limits: limits.clone(),
+            tenant_limits: own.clone(),
             telemetry: telemetry.clone(),
             backlogs: Backlogs::new(&config.pools),
             neighbours: Neighbours { shard, seen, published: published.clone() },
         };
         let (dispatcher, running) = Dispatcher::start(parts).await?;
+        operators.own(shard, dispatcher.clone());
+        let metering = Metering::new(store.always_as(Asker::Upkeep), clock.clone(), limits.clone());
         let (mut dispatching, mut sweeping) = <(Tasks, Tasks)>::default();
         dispatching.spawn(DISPATCHER, running);
         sweeping.spawn(SWEEPER, sweeper.run(dispatcher.clone()));
+        sweeping.spawn(METERING, metering.run());
         sweeping.spawn(ORPHANS, remove_orphans(keystore.always_as(Asker::Upkeep)));
         if database.is_on_server() {
             sweeping.spawn(LOADS, publish_loads(database.clone(), published.subscribe()));
@@ -145,6 +158,7 @@ impl Backend {
             keys,
             clock,
             limits,
+            tenant_limits: own,
             telemetry,
             installation,
             allow_weak_sets,
@@ -169,7 +183,9 @@ impl Backend {
                 Intake::new(server, self.limits.clone())
             }};
         }
-        let quota = Quota::new(store(), limits().tenant_inline_bytes);
+        let own = &self.tenant_limits;
+        let quota = Quota::new(store(), own.clone(), self.limits.tenant_inline_bytes);
+        let day_quota = DayQuota::new(store(), clock(), own.clone(), self.limits.tenant_day_bootstraps);
         let transfers = Transfers::new(telemetry.clone());
         let blobs = Blobs { keystore: keystore(), limits: limits(), transfers: transfers.clone() };
         let capabilities = Capabilities {
@@ -195,6 +211,7 @@ impl Backend {
                 compiler: compiler.clone(),
                 keys: uses.clone(),
                 quota: quota.clone(),
+                day_quota,
                 memory: InputMemory::new(&self.limits),
                 clock: clock(),
                 limits: limits(),
@@ -366,7 +383,7 @@ async fn remember_requests(store: Store, mut looks: watch::Receiver<Seen>) {
 /// Pause after a read that failed.
 const REQUESTS_PAUSE: Duration = Duration::from_secs(10);
 
-fn keystore_options(config: &Config, clock: Clock, telemetry: Arc<Telemetry>) -> Options {
+fn keystore_options(config: &Config, clock: Clock, telemetry: Arc<Telemetry>, own: TenantLimits) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
     Options {
         staging: storage.directory.join(STAGING),
@@ -374,6 +391,7 @@ fn keystore_options(config: &Config, clock: Clock, telemetry: Arc<Telemetry>) ->
         allow_weak_sets: *allow_weak_sets,
         limits: keystore_limits(limits),
         clock,
+        own_limits: Some(Arc::new(own)),
         watch: Some(telemetry),
     }
 }
@@ -422,10 +440,20 @@ mod tests {
             crate::installation::tests::installation(directory.path(), Clock::system(), telemetry.clone());
         let (clock, ownership) = (Clock::system(), Ownership::of_directory());
         let seen = watch::channel(Seen::default()).1;
-        let backend = Backend::open(&config, clock, database.clone(), ownership, seen, telemetry.clone(), installation);
-        let backend = backend.await.unwrap();
+        let operators = Operators::new(&database, &clock, &config.limits);
+        let opened = Backend::open(
+            &config,
+            clock,
+            database.clone(),
+            ownership,
+            seen,
+            telemetry.clone(),
+            installation,
+            &operators,
+        );
+        let backend = opened.await.unwrap();
         let limits = &backend.limits;
-        let quota = Quota::new(backend.store.clone(), limits.tenant_inline_bytes);
+        let quota = Quota::new(backend.store.clone(), TenantLimits::default(), limits.tenant_inline_bytes);
         let workers = backend.workers(&Compiler::new(limits), &quota, Transfers::new(telemetry));
         // The tenant has all readers that it may have. Its next call would wait, and fail.
         let _held = database.read(Asker::Tenant(TENANT)).await.unwrap();

@@ -3,6 +3,7 @@
 mod access;
 mod anchor;
 mod backup;
+mod console;
 mod copy;
 mod migrate;
 mod place;
@@ -48,6 +49,7 @@ enum Command {
     /// Check or print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    Console(console::Console),
     /// Create certificates to try TLS: an authority, a server and a worker.
     DevCerts {
         /// Directory to write the files to. Existing files are not overwritten.
@@ -99,6 +101,7 @@ impl Cli {
             Command::Config(ConfigCommand::Print { config }) => {
                 load(config, &[]).and_then(|config| print(&config::print(&config)))
             }
+            Command::Console(console) => console.run(),
             Command::DevCerts { out, names } => dev_certs::write(&out, &names, &Clock::system())
                 .map_err(failed)
                 .and_then(|files| print(&files.iter().map(|file| format!("{}\n", file.display())).collect::<String>())),

@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) use check::wrong_issuer;
 use cloakwork_attestation::Anchor;
 use cloakwork_proto::is_loopback;
 pub(crate) use pools::POOLS_MAX;
@@ -23,7 +24,7 @@ pub use pools::{Pool, REFERENCE_SET, Sets};
 pub use print::print;
 pub use value::{BlobStore, LogFormat, OtlpProtocol};
 
-use crate::{address::TrustedProxies, limits::Limits};
+use crate::{address::TrustedProxies, hosts::Hosts, limits::Limits};
 
 /// The whole configuration. [`print()`] documents each setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct Config {
     pub worker: Worker,
     /// Pools of workers that an autoscaler sizes, by name.
     pub pools: BTreeMap<String, Pool>,
+    /// The web console on the admin port.
+    pub console: Console,
     /// Logging.
     pub log: Log,
     /// Export of traces and metrics.
@@ -62,6 +65,8 @@ pub struct Config {
 pub struct Listen {
     /// Address of the gRPC port.
     pub address: SocketAddr,
+    /// Address of the port of operators. Without it, there is no such port.
+    pub operator_address: Option<SocketAddr>,
     /// Address of the port for probes and metrics.
     pub admin_address: SocketAddr,
     /// Certificate chain in PEM. TLS is on if it is set.
@@ -122,6 +127,46 @@ pub struct Auth {
     pub anonymous: bool,
     /// Workers on the network must present a client certificate.
     pub worker_mtls: bool,
+    /// Issuer whose tokens are accepted; empty for none.
+    pub oidc_issuer: String,
+    /// Name of this service in those tokens.
+    pub oidc_audience: String,
+    /// Address of the issuer's keys; empty for the one that the issuer states.
+    pub oidc_keys_url: String,
+    /// Claim with the tenant.
+    pub oidc_tenant_claim: String,
+    /// Claim with the scopes.
+    pub oidc_scopes_claim: String,
+    /// Authority whose certificate the issuer may present, in PEM.
+    pub oidc_ca_file: Option<PathBuf>,
+}
+
+impl Auth {
+    /// The issuer whose tokens are accepted, if there is one.
+    pub fn issuer(&self) -> Option<cloakwork_oidc::Options> {
+        let Self { oidc_issuer, oidc_audience, oidc_keys_url, oidc_tenant_claim, oidc_scopes_claim, .. } = self.clone();
+        (!oidc_issuer.is_empty()).then(|| cloakwork_oidc::Options {
+            issuer: oidc_issuer,
+            audience: oidc_audience,
+            jwks_url: (!oidc_keys_url.is_empty()).then_some(oidc_keys_url),
+            tenant_claim: oidc_tenant_claim,
+            scopes_claim: oidc_scopes_claim,
+            ca_file: self.oidc_ca_file.clone(),
+        })
+    }
+}
+
+/// The web console on the admin port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Console {
+    /// Serve the console.
+    pub enabled: bool,
+    /// Operators may change things in the console.
+    pub writes: bool,
+    /// Host names under which browsers reach the console.
+    pub hosts: Hosts,
+    /// Networks from which operators may log in without TLS.
+    pub trusted_networks: TrustedProxies,
 }
 
 /// Signatures under results.
@@ -185,6 +230,7 @@ impl Default for Config {
             verify_percent: 0,
             listen: Listen {
                 address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7270)),
+                operator_address: None,
                 admin_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7271)),
                 tls_certificate: None,
                 tls_key: None,
@@ -202,10 +248,25 @@ impl Default for Config {
             },
             database: Database { url: String::new(), password_file: None, ca_file: None, require_sync_standby: false },
             replica: Replica { url: String::new(), ca_file: None },
-            auth: Auth { anonymous: true, worker_mtls: false },
+            auth: Auth {
+                anonymous: true,
+                worker_mtls: false,
+                oidc_issuer: String::new(),
+                oidc_audience: "cloakwork".to_owned(),
+                oidc_keys_url: String::new(),
+                oidc_tenant_claim: "cloakwork_tenant".to_owned(),
+                oidc_scopes_claim: "cloakwork_scopes".to_owned(),
+                oidc_ca_file: None,
+            },
             attestation: Attestation { sign_command: None, anchor: None, certificate_hours: 24 },
             worker: Worker { embedded: true, threads: 0, memory_bytes: 0, vector_memory_bytes: 0 },
             pools: BTreeMap::new(),
+            console: Console {
+                enabled: true,
+                writes: false,
+                hosts: Hosts::default(),
+                trusted_networks: TrustedProxies::default(),
+            },
             log: Log { format: LogFormat::Text, level: "info".to_owned() },
             telemetry: Telemetry {
                 otlp_endpoint: String::new(),

@@ -49,11 +49,18 @@ pub const SCHEMA: Schema = Schema {
             postgres: Some(include_str!("../migrations/postgres/0012_traces.sql")),
             compatible_from: 9,
         },
+        Migration {
+            version: 13,
+            name: "operators",
+            sqlite: include_str!("../migrations/sqlite/0013_operators.sql"),
+            postgres: Some(include_str!("../migrations/postgres/0013_operators.sql")),
+            compatible_from: 9,
+        },
     ],
 };
 
 /// The tables of both schemas. Each comes after those that it refers to.
-pub const TABLES: [&str; 18] = [
+pub const TABLES: [&str; 23] = [
     "tenants",
     "tokens",
     "programs",
@@ -62,6 +69,10 @@ pub const TABLES: [&str; 18] = [
     "job_outputs",
     "embedded_workers",
     "tenant_usage",
+    "usage_days",
+    "tenant_limits",
+    "drained_workers",
+    "audit_entries",
     "blobs",
     "uploads",
     "requests",
@@ -72,6 +83,7 @@ pub const TABLES: [&str; 18] = [
     "usage",
     "store_marker",
     "tenant_shards",
+    "received_days",
 ];
 
 /// Name of the database in the data directory.

@@ -18,6 +18,7 @@ mod effects;
 mod lease_calls;
 mod live;
 mod loads;
+mod operate;
 mod placement;
 mod pools;
 mod record;
@@ -44,6 +45,7 @@ use crate::{
     limits::Limits,
     metrics::Telemetry,
     store::Store,
+    tenant_limits::TenantLimits,
 };
 
 pub use backlog::Backlogs;
@@ -52,6 +54,7 @@ use command::{Command, Submitted};
 pub use command::{Failure, Outcome, WavePoint, WorkerReport};
 pub use lease_calls::{Announced, LeaseCalls, LeaseRead, Turn};
 pub use live::{Leased, Leases, Wish};
+pub use operate::{PoolSnapshot, Snapshot, WorkerSnapshot};
 pub use placement::{Neighbours, Seat};
 pub use pools::PoolView;
 pub use submit::Admitted;
@@ -91,6 +94,8 @@ pub struct Parts {
     pub clock: Clock,
     /// Limits.
     pub limits: Arc<Limits>,
+    /// Limits that tenants have of their own.
+    pub tenant_limits: TenantLimits,
     /// Metrics.
     pub telemetry: Arc<Telemetry>,
     /// The declared pools.
@@ -205,6 +210,17 @@ impl Dispatcher {
         let tenant: Arc<str> = tenant.into();
         let share = self.writes.take(&tenant, units(outcome.result.as_deref().unwrap_or_default())).await;
         self.ask(|reply| Command::Commit { outcome: Box::new(outcome), share, reply }).await?
+    }
+
+    /// A snapshot for operators. Takes time in proportion to the workers and their resident keys.
+    pub async fn snapshot(&self) -> Result<Snapshot, ApiError> {
+        self.ask(|reply| Command::Snapshot { reply }).await
+    }
+
+    /// Gives a worker no further jobs, or gives it jobs again. Returns false if the worker is not
+    /// attached.
+    pub async fn set_drained(&self, worker: WorkerId, is_drained: bool) -> Result<bool, ApiError> {
+        self.ask(|reply| Command::SetDrained { worker, is_drained, reply }).await
     }
 
     /// Refuses new jobs from now on.

@@ -43,9 +43,10 @@ pub use memory::Held;
 
 use crate::{
     address::Act,
+    audit::Audit,
     auth::{
         Authenticator, Peer,
-        policy::{self, Load, Rule},
+        policy::{self, Load, Port, Rule},
     },
     connection::{self, Callers, Connection, ConnectionLimits, Slot},
     error::{ADDRESS_LIMITED, ApiError, DRAINING, METHOD_UNKNOWN},
@@ -74,7 +75,7 @@ const PROXY_RESET_STREAMS_MAX: usize = 4096;
 /// The server's gRPC service: admission, routing and accounting of calls.
 #[derive(Debug)]
 pub struct Edge {
-    authenticator: Authenticator,
+    authenticator: Arc<Authenticator>,
     callers: Callers,
     admission: Arc<Admission>,
     probes: Arc<Probes>,
@@ -84,6 +85,7 @@ pub struct Edge {
     worker_answers: Memory,
     telemetry: Arc<Telemetry>,
     forward: Forward,
+    audit: Arc<Audit>,
     limits: Limits,
     draining: CancellationToken,
 }
@@ -95,10 +97,11 @@ impl Edge {
     /// Handlers find [`Principal`](crate::auth::Principal), [`Deadline`] and [`Peer`] in the
     /// extensions of a request.
     pub fn new(
-        authenticator: Authenticator,
+        authenticator: Arc<Authenticator>,
         callers: Callers,
         telemetry: Arc<Telemetry>,
         forward: Forward,
+        audit: Arc<Audit>,
         limits: &Limits,
         draining: CancellationToken,
     ) -> Arc<Self> {
@@ -111,6 +114,7 @@ impl Edge {
             worker_answers: Memory::of_workers(limits),
             telemetry,
             forward,
+            audit,
             limits: limits.clone(),
             draining,
         })
@@ -133,7 +137,7 @@ impl Edge {
     }
 
     /// Serves a port until the server drains, and returns when the remaining calls have ended.
-    pub async fn serve(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
+    pub async fn serve(self: Arc<Self>, port: Port, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
         let Limits { connections, tenant_connections, address_connections, .. } = self.limits;
         let [connections, tenant_connections, address_connections] =
             [connections, tenant_connections, address_connections]
@@ -148,12 +152,18 @@ impl Edge {
         };
         let (callers, draining) = (self.callers.clone(), self.draining.clone());
         connection::serve(listener, tls, limits, callers, draining.clone(), move |connection, peer| {
-            self.clone().serve_connection(connection, peer, draining.clone())
+            self.clone().serve_connection(port, connection, peer, draining.clone())
         })
         .await;
     }
 
-    async fn serve_connection(self: Arc<Self>, connection: Connection, peer: Peer, stop: CancellationToken) {
+    async fn serve_connection(
+        self: Arc<Self>,
+        port: Port,
+        connection: Connection,
+        peer: Peer,
+        stop: CancellationToken,
+    ) {
         let Limits {
             connection_streams, stream_window_bytes, connection_window_bytes, header_list_bytes, ping_ms, ..
         } = self.limits;
@@ -182,7 +192,7 @@ impl Edge {
                 Ok::<_, Infallible>(match received {
                     Ok(mut request) => {
                         request.extensions_mut().insert(answers);
-                        edge.handle(peer, request).await
+                        edge.handle(port, peer, request).await
                     }
                     Err((status, error)) => {
                         let mut response = edge.refuse(peer, Some(&slot), "_OTHER", error);
@@ -234,12 +244,12 @@ impl Edge {
     }
 
     /// Handles one call from its request headers to its response.
-    pub async fn handle<B>(self: Arc<Self>, peer: Peer, request: Request<B>) -> Response<Body>
+    pub async fn handle<B>(self: Arc<Self>, port: Port, peer: Peer, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
-        let Some(rule) = policy::rule(request.uri().path()) else {
+        let Some(rule) = policy::rule(request.uri().path()).filter(|rule| rule.is_served_on(port)) else {
             let error = METHOD_UNKNOWN.error("the server has no such method");
             return self.refuse(peer, request.extensions().get(), "_OTHER", error);
         };
@@ -272,6 +282,7 @@ impl Edge {
                 response.map(|body| Body::new(Guarded::new(Answer::new(body, cut, call, taken, answers))))
             }
             Err(error) => {
+                self.audit.refused(peer.address(), rule.method, &error);
                 let mut response = empty();
                 call.fail(error, response.headers_mut());
                 response

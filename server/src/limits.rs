@@ -6,7 +6,7 @@ mod table;
 
 use std::{fmt::Write as _, ops::RangeInclusive};
 
-pub use fixed::{FIXED, Fixed};
+pub use fixed::{Fixed, fixed};
 pub use table::{LIMITS, Limits};
 
 /// A row of the table.
@@ -169,7 +169,7 @@ pub fn document() -> String {
          | constant | value | file | meaning |\n\
          |---|---:|---|---|\n",
     );
-    for Fixed { name, file, value, meaning } in FIXED {
+    for Fixed { name, file, value, meaning } in fixed() {
         let _ = writeln!(text, "| `{name}` | {value} | `{file}` | {meaning} |");
     }
     text

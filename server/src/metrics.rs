@@ -4,7 +4,7 @@
 mod table;
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -14,8 +14,12 @@ use cloakwork_storage::{ERROR_KINDS, error_counts};
 use cloakwork_telemetry::{Collector, Counter, Export, Format, Names, Protocol, Registry, Service, SpanCounts};
 use cloakwork_trace::{Sampling, TraceContext, Tracer};
 use cloakwork_worker::logging;
+use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::{Config, OtlpProtocol, POOLS_MAX};
+use crate::{
+    config::{Config, OtlpProtocol, POOLS_MAX},
+    pulse::{INTERVAL_SECONDS, Pulse},
+};
 
 pub use table::{METRICS, Metrics};
 
@@ -30,6 +34,8 @@ pub struct Telemetry {
     pub tenants: Names,
     /// The registry, for metrics of other parts of the process.
     pub registry: Registry,
+    /// Events of the last minutes.
+    pub pulse: Pulse,
     /// Where spans are recorded.
     pub tracer: Tracer,
     /// Source of the times of spans.
@@ -64,6 +70,7 @@ impl Telemetry {
             pools: Names::new(POOL_LABELS_MAX),
             tenants: Names::new(tenants_max),
             registry,
+            pulse: Pulse::default(),
             tracer: Tracer::off(),
             clock: Clock::system(),
             spans: None,
@@ -110,6 +117,18 @@ impl Telemetry {
             telemetry.spans = Some(export.counts());
         }
         Ok((telemetry, export))
+    }
+
+    /// Takes samples of the events for the console until the task is dropped.
+    pub async fn sample_pulse(self: Arc<Self>) {
+        let mut interval = interval(Duration::from_secs(INTERVAL_SECONDS));
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut before = interval.tick().await;
+        loop {
+            let now = interval.tick().await;
+            self.pulse.sample(self.clock.unix_micros(), (now - before).as_secs_f64());
+            before = now;
+        }
     }
 
     /// The time of day in nanoseconds of Unix time.

@@ -12,6 +12,7 @@ use crate::{
     database,
     error::{ApiError, QUOTA_EXCEEDED},
     store::Store,
+    tenant_limits::{OwnLimit, TenantLimits},
 };
 
 /// How long a sum is used before the store is asked again. Room taken meanwhile is added to the
@@ -28,8 +29,9 @@ const QUOTA_TENANTS_MAX: usize = 4096;
 #[derive(Clone)]
 pub struct Quota {
     store: Store,
-    /// Maximum number of bytes of each tenant.
-    limit: u64,
+    own: TenantLimits,
+    /// Maximum number of bytes of each tenant that has no limit of its own.
+    of_server: u64,
     sums: Arc<Mutex<Cache<Arc<str>, Sum>>>,
 }
 
@@ -41,14 +43,14 @@ struct Sum {
 
 impl fmt::Debug for Quota {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Quota").field("limit", &self.limit).finish_non_exhaustive()
+        out.debug_struct("Quota").field("of_server", &self.of_server).finish_non_exhaustive()
     }
 }
 
 impl Quota {
-    /// A quota of `limit` bytes for each tenant.
-    pub fn new(store: Store, limit: u64) -> Self {
-        Self { store, limit, sums: Arc::new(Mutex::new(Cache::new(QUOTA_TENANTS_MAX))) }
+    /// A quota of `of_server` bytes for each tenant that has no limit of its own.
+    pub fn new(store: Store, own: TenantLimits, of_server: u64) -> Self {
+        Self { store, own, of_server, sums: Arc::new(Mutex::new(Cache::new(QUOTA_TENANTS_MAX))) }
     }
 
     /// A handle for calls of workers, which do not wait behind the calls of the tenants. Both
@@ -60,7 +62,7 @@ impl Quota {
     /// Takes room for `more` bytes, or refuses them.
     pub async fn take(&self, tenant: &str, more: u64) -> Result<(), ApiError> {
         let Some(got) = self.try_take(tenant, more).await? else { return Ok(()) };
-        let limit = self.limit;
+        let limit = self.limit_of(tenant);
         let message = format!(
             "{got} bytes of programs, and of inputs and outputs inside jobs: at most {limit} (tenant_inline_bytes)"
         );
@@ -77,20 +79,25 @@ impl Quota {
 
     /// Takes the room. If there is none, returns the number of bytes that the tenant would have.
     async fn try_take(&self, tenant: &str, more: u64) -> Result<Option<u64>, ApiError> {
+        let limit = self.limit_of(tenant);
         if let Some(mut sum) = self.sums().get_mut(tenant)
             && sum.asked.elapsed() < SUM_LIFETIME
-            && sum.bytes.saturating_add(more) <= self.limit
+            && sum.bytes.saturating_add(more) <= limit
         {
             sum.bytes += more;
             return Ok(None);
         }
         let asked = Instant::now();
         let bytes = self.store.inline_bytes(tenant).await.map_err(database::failed)?.saturating_add(more);
-        if bytes > self.limit {
+        if bytes > limit {
             return Ok(Some(bytes));
         }
         self.sums().insert(tenant.into(), Sum { bytes, asked });
         Ok(None)
+    }
+
+    fn limit_of(&self, tenant: &str) -> u64 {
+        self.own.of(tenant, OwnLimit::InlineBytes, self.of_server)
     }
 
     fn sums(&self) -> MutexGuard<'_, Cache<Arc<str>, Sum>> {

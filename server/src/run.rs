@@ -50,6 +50,9 @@ pub enum RunError {
     /// Certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The issuer of tokens cannot be used.
+    #[error("{0}")]
+    Issuer(String),
     /// The key of the installation cannot be used.
     #[error(transparent)]
     Installation(#[from] InstallationError),
@@ -134,6 +137,7 @@ impl Server {
             front.seen(),
             telemetry.clone(),
             installation.clone(),
+            &front.operators,
         );
         let mut backend = opened.await.map_err(|error| internal("the stores")(error.into()))?;
         front.handle_calls(ownership.shard(), backend.routes(front.standard.clone()));
@@ -157,6 +161,11 @@ impl Server {
     /// Address of the gRPC port.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Address of the operator port, if the settings name one.
+    pub fn operator_address(&self) -> Option<SocketAddr> {
+        self.front.operator_address
     }
 
     /// Address of the admin port.

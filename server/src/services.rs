@@ -1,6 +1,7 @@
 //! The gRPC services. The services parse requests into typed names, check them, and call the
 //! component that does the work.
 
+mod admin;
 mod blob;
 mod capability;
 mod ciphertext;
@@ -12,6 +13,7 @@ mod program;
 mod transfer;
 mod worker;
 
+pub use admin::{Admin, day_text};
 pub use blob::Blobs;
 pub use capability::Capabilities;
 pub use ciphertext::Ciphertexts;

@@ -3,6 +3,7 @@
 //! The database is the only authority on a job, and all state in memory can be rebuilt from it.
 //! Queries keep to the common subset of SQLite and PostgreSQL. All tests of this crate run on both.
 
+mod drained;
 mod image;
 mod jobs;
 mod key_parts;
@@ -19,8 +20,10 @@ use crate::owner::Ownership;
 use programs::KnownPrograms;
 use requests::Requests;
 
+pub use drained::set_drained;
 pub use jobs::{JobPage, LiveJob};
 pub use outputs::Done;
+pub use usage::DayUsage;
 pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 
 /// A handle to the database. Cheap to clone.

@@ -13,6 +13,7 @@ use crate::{
     limits::Limits,
     metrics::Telemetry,
     store::Store,
+    tenant_limits::TenantLimits,
 };
 
 /// An empty database and key store, and a dispatcher that runs on them.
@@ -39,6 +40,7 @@ impl TestBackend {
             keystore: keystore.clone(),
             clock: time.clock(),
             limits: limits.clone(),
+            tenant_limits: TenantLimits::default(),
             telemetry: telemetry.clone(),
             backlogs: Backlogs::default(),
             neighbours: Neighbours::none(),

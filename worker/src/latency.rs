@@ -73,6 +73,7 @@ impl Stopwatch {
         self.record.blind_rotate_nanos += blind_rotate;
         self.record.other_compute_nanos += nanos as u64 - key_switch - blind_rotate;
         self.record.pbs_count += u64::from(share.own_width);
+        self.record.device_nanos += (wall * u128::from(share.own_width) / u128::from(share.width.max(1))) as u64;
         self.record.wave_count += 1;
         self.record.companion_waves += u64::from(share.is_companion);
         self.fill_sum += f64::from(share.width) / f64::from(share.preferred.max(1));
@@ -92,6 +93,7 @@ impl Stopwatch {
         self.advance(Stage::WaveWait, began);
         self.record.other_compute_nanos += self.pass(ended);
         self.record.pbs_count += bootstraps;
+        self.record.device_nanos += ended.saturating_duration_since(began).as_nanos() as u64;
         let operations = times.0.iter().map(|(name, (count, time))| OperationTime {
             name: (*name).to_owned(),
             count: *count,

@@ -16,6 +16,8 @@ mod registry;
 mod table;
 mod text;
 
+#[doc(hidden)]
+pub use handles::mute;
 pub use handles::{Counter, Gauge, Histogram};
 pub use names::{Names, OTHER};
 pub use otlp::{Collector, Export, OtlpError, Protocol, Service, SpanCounts};

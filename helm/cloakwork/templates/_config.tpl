@@ -22,7 +22,7 @@
 {{- $values := .Values -}}
 {{- $isScaled := eq $values.mode "scaled" -}}
 {{- $host := ternary (printf "[%s]" $values.server.bindAddress) $values.server.bindAddress (contains ":" $values.server.bindAddress) -}}
-{{- $listen := dict "address" (printf "%s:%s" $host (include "cloakwork.ports.api" .)) "admin_address" (printf "%s:%s" $host (include "cloakwork.ports.admin" .)) -}}
+{{- $listen := dict "address" (printf "%s:%s" $host (include "cloakwork.ports.api" .)) "admin_address" (printf "%s:%s" $host (include "cloakwork.ports.admin" .)) "operator_address" (printf "127.0.0.1:%s" (include "cloakwork.ports.operator" .)) -}}
 {{- if $values.tls.existingSecret -}}
 {{- $_ := set $listen "tls_certificate" (printf "%s/tls.crt" (include "cloakwork.paths.tls" .)) -}}
 {{- $_ := set $listen "tls_key" (printf "%s/tls.key" (include "cloakwork.paths.tls" .)) -}}

@@ -103,6 +103,8 @@ priorityClassName: {{ . }}
 
 {{- define "cloakwork.ports.api" -}}7270{{- end -}}
 {{- define "cloakwork.ports.admin" -}}7271{{- end -}}
+{{/* On loopback of the pod. `kubectl port-forward` reaches it. */}}
+{{- define "cloakwork.ports.operator" -}}7272{{- end -}}
 {{- define "cloakwork.ports.metrics" -}}7272{{- end -}}
 
 {{/* One of the two limits of a PodDisruptionBudget, a number or a percentage. */}}

@@ -42,6 +42,13 @@ pub const SCHEMA: Schema = Schema {
             // Earlier versions would look for the objects under other names.
             compatible_from: 9,
         },
+        Migration {
+            version: 10,
+            name: "received",
+            sqlite: include_str!("../../migrations/sqlite/0010_received.sql"),
+            postgres: Some(include_str!("../../migrations/postgres/0010_received.sql")),
+            compatible_from: 9,
+        },
     ],
 };
 

@@ -33,6 +33,7 @@ pub(crate) async fn remove_sums(sql: &mut Connection, tenant: &TenantId) -> Resu
     for statement in [
         "DELETE FROM usage WHERE tenant = $1",
         "DELETE FROM request_counts WHERE tenant = $1",
+        "DELETE FROM received_days WHERE tenant = $1",
         "DELETE FROM tenant_shards WHERE tenant = $1",
     ] {
         sql.query(statement).bind(tenant.as_str()).execute().await?;

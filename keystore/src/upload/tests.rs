@@ -43,6 +43,7 @@ async fn keystore(directory: &tempfile::TempDir) -> Keystore {
         allow_weak_sets: true,
         limits,
         clock: Clock::system(),
+        own_limits: None,
         watch: None,
     };
     Keystore::open(options, &database).await.expect("it opens")

@@ -173,6 +173,7 @@ impl Home {
             allow_weak_sets: self.allow_weak_sets,
             limits: self.limits.clone(),
             clock: self.time.clock(),
+            own_limits: None,
             watch: None,
         }
     }

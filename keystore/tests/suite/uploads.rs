@@ -17,6 +17,7 @@ use crate::{
 on_both_stores!(
     an_empty_upload_continues_after_a_restart,
     an_uploaded_blob_can_be_read,
+    received_bytes_count_once_for_each_upload,
     a_large_blob_is_sent_in_parts,
     no_tenant_sees_the_blobs_of_another,
     request_ids_are_idempotent,
@@ -44,6 +45,22 @@ async fn an_uploaded_blob_can_be_read(home: Home) {
     reopened.delete(&tenant(), &digest).await.expect("free");
     assert_eq!(read(&reopened, &digest, 0).await, Err(Error::BlobNotFound { digest }));
     assert!(home.blob_files().is_empty());
+}
+
+/// Blobs that are put from memory, such as small results, were not uploaded.
+async fn received_bytes_count_once_for_each_upload(home: Home) {
+    let database = home.database().await;
+    let keystore = home.open_on(&database).await;
+    let (first, second) = (list(100, 1), list(50, 2));
+    home.upload(&keystore, &first).await.expect("well formed");
+    home.upload(&keystore, &first).await.expect("the blob is there already");
+    home.upload(&keystore, &second).await.expect("well formed");
+    keystore.put(&tenant(), list(70, 3), None).await.expect("well formed");
+    let mut reader = database.read(Asker::Upkeep).await.expect("a reader");
+    let rows = reader.query("SELECT tenant, bytes FROM received_days").all().await.expect("rows");
+    let received: i64 = rows.iter().map(|row| row.int("bytes").expect("a number")).sum();
+    assert_eq!(received, (first.len() + second.len()) as i64);
+    assert!(rows.iter().all(|row| row.text("tenant") == Ok(tenant().as_str())));
 }
 
 /// The blob has more than two parts of a multi-part upload, and more bytes than a window.

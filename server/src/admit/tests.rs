@@ -12,6 +12,7 @@ use crate::{
     resource::{JobName, OutputName},
     store::{Ended, Write, tests::new_job},
     tenant::Tenant,
+    tenant_limits::TenantLimits,
     test_backend::TestBackend,
     test_objects::{KEY, key_parts, list, set},
 };
@@ -36,7 +37,13 @@ impl Fixture {
         let digests: Vec<Digest> = parts.iter().map(|part| Digest::of(part)).collect();
         keystore.register_key(&tenant(), &[1; 16], &digests).await.unwrap();
         let admission = Admission {
-            quota: Quota::new(store.clone(), limits.tenant_inline_bytes),
+            quota: Quota::new(store.clone(), TenantLimits::default(), limits.tenant_inline_bytes),
+            day_quota: DayQuota::new(
+                store.clone(),
+                time.clock(),
+                TenantLimits::default(),
+                limits.tenant_day_bootstraps,
+            ),
             store,
             dispatcher,
             keystore,
@@ -51,7 +58,7 @@ impl Fixture {
     }
 
     async fn admit(&self, spec: v1::JobSpec) -> Result<Admitted, ApiError> {
-        let principal = Principal { tenant: Tenant::new(TENANT).unwrap(), shard: 0, scopes: Scopes::ALL };
+        let principal = Principal::without_token(Tenant::new(TENANT).unwrap(), Scopes::ALL);
         let caller = Caller { principal, tenant: tenant(), trace: None };
         let request = Request { id: [1; 16], digest: [2; 32] };
         let mut memory = self.admission.memory.of(&tenant());

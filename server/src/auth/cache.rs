@@ -12,10 +12,11 @@ use std::{
 };
 
 use cloakwork_clock::{Epoch, micros_of};
+use cloakwork_oidc::Issuer;
 use quick_cache::unsync::Cache;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
-use super::{Principal, Scopes, Secret, TokenStore};
+use super::{Credential, Principal, Scopes, Secret, TokenStore, issued};
 use crate::{
     address::{Act, AddressBlock, Addresses},
     database,
@@ -27,9 +28,14 @@ use crate::{
 /// Retry delay in the refusal of a call that finds the lookup queue full.
 const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 
+/// Maximum number of unknown tokens of the issuer that are verified at the same time. Each may wait
+/// for the issuer's keys.
+const ISSUED_MAX: usize = 64;
+
 /// Verifies tokens.
 pub struct Verifier {
     store: TokenStore,
+    issuer: Option<Issuer>,
     /// The time by which entries of the cache expire.
     uptime: Epoch,
     addresses: Arc<Addresses>,
@@ -39,10 +45,29 @@ pub struct Verifier {
     good: Mutex<Cache<[u8; 32], Good>>,
     /// Permits for lookups of unknown tokens.
     lookups: Arc<Semaphore>,
+    /// Permits for verifications of unknown tokens of the issuer.
+    issued: Arc<Semaphore>,
     /// Permits for lookups of unknown tokens and for calls that wait for a lookup.
     lookup_queue: Arc<Semaphore>,
     #[cfg(test)]
     lookup_count: std::sync::atomic::AtomicU64,
+}
+
+/// A token as a caller has shown it.
+enum Shown<'t> {
+    /// A token of this installation.
+    Own(Secret),
+    /// A token of an issuer.
+    Issued(&'t Issuer, &'t str),
+}
+
+impl Shown<'_> {
+    fn hash(&self) -> [u8; 32] {
+        match self {
+            Self::Own(own) => own.hash(),
+            Self::Issued(_, text) => *blake3::hash(text.as_bytes()).as_bytes(),
+        }
+    }
 }
 
 /// A token that was valid at its latest lookup.
@@ -74,9 +99,11 @@ impl Verifier {
         Self {
             uptime: store.clock().epoch(),
             store,
+            issuer: None,
             addresses,
             remember_time: Duration::from_millis(limits.token_cache_ms),
             good: Mutex::new(Cache::new(entries_max)),
+            issued: Arc::new(Semaphore::new(ISSUED_MAX)),
             lookups: Arc::new(Semaphore::new(lookups)),
             lookup_queue: Arc::new(Semaphore::new(lookup_queue)),
             #[cfg(test)]
@@ -84,15 +111,21 @@ impl Verifier {
         }
     }
 
+    /// Accepts tokens of this issuer too.
+    #[must_use]
+    pub fn with_issuer(self, issuer: Option<Issuer>) -> Self {
+        Self { issuer, ..self }
+    }
+
     /// Returns the principal of a token that a caller at `address` has presented. Without an
     /// address, the caller was admitted before and is verified again, which takes no place in the
     /// lookup queue.
     pub async fn verify(&self, token: &str, address: Option<AddressBlock>) -> Result<Principal, ApiError> {
-        let token = Secret::parse(token).ok_or_else(|| UNAUTHENTICATED.error("the token is malformed"))?;
+        let token = self.parse(token)?;
         let hash = token.hash();
         let Some(good) = self.good().get(&hash).cloned() else {
             let _turn = match address {
-                Some(address) => Some(self.turn(address).await?),
+                Some(address) => Some(self.turn(&token, address).await?),
                 None => None,
             };
             // Another call with the same token may have finished its lookup meanwhile.
@@ -111,22 +144,42 @@ impl Verifier {
         }
     }
 
-    /// Waits for a permit to look up an unknown token.
-    async fn turn(&self, address: AddressBlock) -> Result<[OwnedSemaphorePermit; 2], ApiError> {
+    /// Waits for the permits to look up an unknown token.
+    async fn turn(&self, token: &Shown<'_>, address: AddressBlock) -> Result<Vec<OwnedSemaphorePermit>, ApiError> {
         let debt = self.addresses.debt(address, Act::Failure);
         if !debt.is_zero() {
             let message = "too many calls with wrong tokens came from this address (address_failures_per_minute)";
             return Err(ADDRESS_LIMITED.error(message).with("limit", "address_failures_per_minute").retry_after(debt));
         }
+        if let Shown::Issued(..) = token {
+            // The issuer may take seconds to answer. Lookups in the database do not wait for it.
+            let place = self.issued.clone().try_acquire_owned().map_err(|_| {
+                let message = "too many unknown tokens of the issuer are being verified";
+                OVERLOADED.error(message).retry_after(LOOKUP_RETRY_DELAY)
+            })?;
+            return Ok(vec![place]);
+        }
         let place = self.lookup_queue.clone().try_acquire_owned().map_err(|_| {
             let message = "too many unknown tokens are being looked up (token_lookups_waiting)";
             OVERLOADED.error(message).with("limit", "token_lookups_waiting").retry_after(LOOKUP_RETRY_DELAY)
         })?;
-        Ok([place, self.lookups.clone().acquire_owned().await.expect("the semaphore is never closed")])
+        Ok(vec![place, self.lookups.clone().acquire_owned().await.expect("the semaphore is never closed")])
     }
 
-    async fn look_up(&self, token: &Secret, hash: [u8; 32]) -> Result<Principal, ApiError> {
-        let found = self.find(token).await;
+    fn parse<'t>(&'t self, text: &'t str) -> Result<Shown<'t>, ApiError> {
+        match (Secret::parse(text), &self.issuer) {
+            (Some(own), _) => Ok(Shown::Own(own)),
+            (None, Some(issuer)) if text.contains('.') => Ok(Shown::Issued(issuer, text)),
+            (None, _) => Err(UNAUTHENTICATED.error("the token is malformed")),
+        }
+    }
+
+    async fn look_up(&self, token: &Shown<'_>, hash: [u8; 32]) -> Result<Principal, ApiError> {
+        let found = match token {
+            Shown::Own(own) => self.find(own).await,
+            Shown::Issued(issuer, text) => issued::verify(issuer, &self.store, text).await,
+        };
+        let found = found.map(|(principal, left)| (principal, self.remember_time.min(left)));
         match &found {
             Ok((principal, time)) => self.remember(hash, principal.clone(), *time),
             // Only an invalid token is removed from the cache. A failing database does not make a
@@ -137,8 +190,7 @@ impl Verifier {
         found.map(|(principal, _)| principal)
     }
 
-    /// Looks a token up in the database. Returns its principal, and the time for which the result
-    /// may be cached.
+    /// Looks a token up in the database. Returns its principal, and the time until its expiry.
     async fn find(&self, token: &Secret) -> Result<(Principal, Duration), ApiError> {
         #[cfg(test)]
         self.lookup_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -163,7 +215,7 @@ impl Verifier {
             Duration::from_micros(u64::try_from(end.saturating_sub(now_micros)).unwrap_or_default())
         });
         self.store.note_use(id, &stored);
-        Ok((Principal { tenant, shard: stored.shard, scopes }, self.remember_time.min(left)))
+        Ok((Principal { tenant, shard: stored.shard, scopes, credential: Credential::Token(token.id()) }, left))
     }
 
     fn remembered(&self, hash: &[u8; 32]) -> Option<Principal> {

@@ -28,6 +28,15 @@ pub enum Access {
     AnyOf(&'static [Scope]),
 }
 
+/// A port for gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// The port of tenants and workers.
+    Api,
+    /// The port of operators.
+    Operator,
+}
+
 /// The limit that a running call counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -52,6 +61,9 @@ pub enum Load {
 /// keys as the server reads is shorter.
 pub const REPORT_MESSAGE_BYTES_MAX: u32 = 512 << 10;
 
+/// Maximum number of bytes of a message to the service of operators.
+pub const ADMIN_MESSAGE_BYTES_MAX: u32 = 64 << 10;
+
 /// Returns the row of a method.
 pub fn rule(path: &str) -> Option<&'static Rule> {
     // The table is sorted by path, which a test checks.
@@ -60,10 +72,26 @@ pub fn rule(path: &str) -> Option<&'static Rule> {
 
 use Access::{AnyOf, Anyone, Known};
 use Load::{Attached, Free, Probe, ProbeStream, Request, Stream, Wait};
-use Scope::{Jobs, Keys, Read, Worker};
+use Scope::{Admin, Jobs, Keys, Read, Worker};
 
 /// The table, sorted by path.
 pub const RULES: &[Rule] = &[
+    // Calls of operators, on a port of their own.
+    row("/cloakwork.v1.AdminService/CreateTenant", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/CreateToken", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/DeleteTenant", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/DrainWorker", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/GetUsage", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/ListAllJobs", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/ListAuditEntries", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/ListPools", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/ListTenants", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/ListTokens", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/ListWorkers", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/ResumeWorker", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/RevokeTenant", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/RevokeToken", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
+    row("/cloakwork.v1.AdminService/SetTenantLimits", AnyOf(&[Admin]), Request).at_most(ADMIN_MESSAGE_BYTES_MAX),
     row("/cloakwork.v1.BlobService/AbortUpload", AnyOf(&[Jobs, Keys]), Request),
     row("/cloakwork.v1.BlobService/BeginUpload", AnyOf(&[Jobs, Keys]), Request),
     row("/cloakwork.v1.BlobService/FindMissing", AnyOf(&[Jobs, Keys]), Request),
@@ -110,6 +138,16 @@ impl Rule {
     /// Whether the call is part of the protocol of workers.
     pub fn is_of_workers(&self) -> bool {
         matches!(self.access, AnyOf(&[Worker]))
+    }
+
+    /// Whether the call is part of the service of operators.
+    pub fn is_of_operators(&self) -> bool {
+        matches!(self.access, AnyOf(&[Admin]))
+    }
+
+    /// Whether the call is served on this port. Health and reflection are served on both.
+    pub fn is_served_on(&self, port: Port) -> bool {
+        self.access == Anyone || self.is_of_operators() == (port == Port::Operator)
     }
 
     /// Limits the caller's messages. The edge refuses a longer message by its announced length,
@@ -184,6 +222,17 @@ mod tests {
             let of_workers = rule.method.starts_with("/cloakwork.v1.WorkerService/");
             assert_eq!(scopes.contains(&Worker), of_workers, "{}", rule.method);
             assert_eq!(rule.is_of_workers(), of_workers, "{}", rule.method);
+        }
+    }
+
+    #[test]
+    fn the_admin_scope_opens_exactly_the_service_of_operators_on_its_own_port() {
+        for rule in RULES {
+            let of_operators = rule.method.starts_with("/cloakwork.v1.AdminService/");
+            let opens = matches!(rule.access, AnyOf(scopes) if scopes.contains(&Admin));
+            assert_eq!((opens, rule.is_of_operators()), (of_operators, of_operators), "{}", rule.method);
+            assert_eq!(rule.is_served_on(Port::Operator), of_operators || rule.access == Anyone, "{}", rule.method);
+            assert_eq!(rule.is_served_on(Port::Api), !of_operators, "{}", rule.method);
         }
     }
 

@@ -1,12 +1,21 @@
 //! Tenants and tokens in the database.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use cloakwork_clock::{Clock, unix_micros_after};
-use cloakwork_storage::{Asker, Database, Error, Row, Rows};
+use cloakwork_storage::{Asker, Connection, Database, Error, Row, Rows};
 
 use super::{Scopes, Secret, TokenId};
-use crate::{shards, tenant::Tenant};
+use crate::{
+    audit::{self, Act, COMMAND_LINE},
+    shards,
+    tenant::Tenant,
+};
+
+/// The resource name of a tenant.
+pub(crate) fn name_of(tenant: &Tenant) -> String {
+    format!("tenants/{tenant}")
+}
 
 /// Maximum age of the stored time of a token's last use before it is written again.
 const LAST_USED_PRECISION: Duration = Duration::from_secs(300);
@@ -16,6 +25,8 @@ const LAST_USED_PRECISION: Duration = Duration::from_secs(300);
 pub struct TokenStore {
     database: Database,
     clock: Clock,
+    /// The actor that the audit log ascribes changes to.
+    actor: Arc<str>,
 }
 
 /// The error of an operator's request.
@@ -33,6 +44,9 @@ pub enum StoreError {
     /// The token does not exist.
     #[error("token '{0}' does not exist; `token list` shows all tokens")]
     TokenUnknown(TokenId),
+    /// Too many tenants have limits of their own.
+    #[error("too many tenants have limits of their own")]
+    TooManyLimits,
     /// The token would have no scope.
     #[error("a token needs at least one scope")]
     NoScopes,
@@ -53,8 +67,14 @@ pub struct TenantRow {
     pub created_micros: i64,
     /// Time at which all its tokens were revoked, if they were.
     pub revoked_micros: Option<i64>,
+    /// Time at which its deletion was asked for, if it was.
+    pub deleting_micros: Option<i64>,
     /// Its shard.
     pub shard: i32,
+    /// Bytes of its blobs.
+    pub stored_bytes: u64,
+    /// Number of its keys.
+    pub keys: u64,
 }
 
 /// A token as listed. Times are microseconds since 1970.
@@ -97,7 +117,10 @@ impl TenantRow {
             name: row.text("name")?.to_owned(),
             created_micros: row.int("created_micros")?,
             revoked_micros: row.int_or_null("revoked_micros")?,
+            deleting_micros: row.int_or_null("deleting_micros")?,
             shard: row.small("shard")?,
+            stored_bytes: row.unsigned("stored_bytes")?,
+            keys: row.unsigned("keys")?,
         })
     }
 }
@@ -135,7 +158,29 @@ impl Stored {
 impl TokenStore {
     /// Creates a store over an open database.
     pub fn new(database: Database, clock: Clock) -> Self {
-        Self { database, clock }
+        Self { database, clock, actor: COMMAND_LINE.into() }
+    }
+
+    /// A handle whose changes the audit log ascribes to `actor`.
+    pub fn by(&self, actor: &str) -> Self {
+        Self { actor: actor.into(), ..self.clone() }
+    }
+
+    /// The database, for changes that the audit log ascribes to the same actor.
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Records an act that changes nothing else in the database.
+    pub(crate) async fn note_alone(&self, act: Act) -> Result<(), Error> {
+        let mut write = self.database.write(Asker::Server, Rows::All).await?;
+        self.note(&mut write, act).await?;
+        write.commit().await
+    }
+
+    /// Adds an act to the transaction that carries it out.
+    pub(crate) async fn note(&self, write: &mut Connection, act: Act) -> Result<(), Error> {
+        audit::add(write, &self.clock, &self.actor, &act).await
     }
 
     /// The shard for a new tenant: the wanted one; otherwise the one with the fewest tenants.
@@ -185,13 +230,18 @@ impl TokenStore {
             );
             place.bind(tenant.as_str()).bind(shard).execute().await?;
         }
-        write.commit().await?;
-        if made == 0 { Err(StoreError::TenantExists(tenant.clone())) } else { Ok(()) }
+        if made == 0 {
+            return Err(StoreError::TenantExists(tenant.clone()));
+        }
+        self.note(&mut write, Act { act: "create tenant", subject: name_of(tenant), detail: format!("shard {shard}") })
+            .await?;
+        Ok(write.commit().await?)
     }
 
     /// Revokes a tenant and all its tokens for good. The tenant's stored data stays.
     pub async fn revoke_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
-        self.mark_now(tenant, "UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1) WHERE name = $2").await
+        let sql = "UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1) WHERE name = $2";
+        self.mark_now(tenant, "revoke tenant", sql).await
     }
 
     /// Revokes a tenant like [`Self::revoke_tenant`], and asks for the deletion of all its data.
@@ -199,16 +249,29 @@ impl TokenStore {
     pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
         let sql = "UPDATE tenants SET revoked_micros = COALESCE(revoked_micros, $1), \
                    deleting_micros = COALESCE(deleting_micros, $1) WHERE name = $2";
-        self.mark_now(tenant, sql).await
+        self.mark_now(tenant, "delete tenant", sql).await
     }
 
     /// Runs a statement with the present time and the tenant's name.
-    async fn mark_now(&self, tenant: &Tenant, sql: &'static str) -> Result<(), StoreError> {
+    async fn mark_now(&self, tenant: &Tenant, act: &'static str, sql: &'static str) -> Result<(), StoreError> {
         let mut write = self.database.write(Asker::Server, Rows::All).await?;
         let mark = write.query(sql).bind(self.clock.unix_micros()).bind(tenant.as_str());
-        let changed = mark.execute().await?;
-        write.commit().await?;
-        if changed == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(()) }
+        if mark.execute().await? == 0 {
+            return Err(StoreError::TenantUnknown(tenant.clone()));
+        }
+        self.note(&mut write, Act { act, subject: name_of(tenant), detail: String::new() }).await?;
+        Ok(write.commit().await?)
+    }
+
+    /// The shard of a tenant, and whether the tenant was revoked. `None` for an unknown tenant.
+    pub(crate) async fn standing(&self, tenant: &Tenant) -> Result<Option<(i32, bool)>, Error> {
+        let mut reader = self.database.read(Asker::Server).await?;
+        let query = reader.query(
+            "SELECT revoked_micros, COALESCE((SELECT shard FROM tenant_shards \
+             WHERE tenant_shards.tenant = tenants.name), 0) AS shard FROM tenants WHERE name = $1",
+        );
+        let row = query.bind(tenant.as_str()).optional().await?;
+        row.map(|row| Ok((row.small("shard")?, row.int_or_null("revoked_micros")?.is_some()))).transpose()
     }
 
     /// Whether the tenant exists, revoked or not.
@@ -220,13 +283,20 @@ impl TokenStore {
 
     /// All tenants, sorted by name.
     pub async fn tenants(&self) -> Result<Vec<TenantRow>, StoreError> {
+        Ok(self.tenants_after("", u32::MAX).await?)
+    }
+
+    /// At most `count` tenants whose names come after `after`, sorted by name.
+    pub async fn tenants_after(&self, after: &str, count: u32) -> Result<Vec<TenantRow>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
         let query = reader.query(
-            "SELECT name, created_micros, revoked_micros, COALESCE((SELECT shard FROM tenant_shards \
-             WHERE tenant_shards.tenant = tenants.name), 0) AS shard FROM tenants ORDER BY name",
+            "SELECT name, created_micros, revoked_micros, deleting_micros, COALESCE((SELECT shard FROM tenant_shards \
+             WHERE tenant_shards.tenant = tenants.name), 0) AS shard, \
+             COALESCE((SELECT blob_bytes FROM usage WHERE usage.tenant = tenants.name), 0) AS stored_bytes, \
+             (SELECT COUNT(*) FROM keys WHERE keys.tenant = tenants.name) AS keys \
+             FROM tenants WHERE name > $1 ORDER BY name LIMIT $2",
         );
-        let rows = query.all().await?;
-        Ok(rows.iter().map(TenantRow::of).collect::<Result<_, _>>()?)
+        query.bind(after).bind(count).all().await?.iter().map(TenantRow::of).collect()
     }
 
     /// Creates a token, which expires after `life` if it has one. The returned secret is not stored
@@ -242,6 +312,7 @@ impl TokenStore {
             return Err(StoreError::NoScopes);
         }
         let secret = Secret::generate()?;
+        let subject = format!("tokens/{}", secret.id());
         let now_micros = self.clock.unix_micros();
         let mut write = self.database.write(Asker::Server, Rows::All).await?;
         let made = write
@@ -258,8 +329,13 @@ impl TokenStore {
             .bind(tenant.as_str())
             .execute()
             .await?;
+        if made == 0 {
+            return Err(StoreError::TenantUnknown(tenant.clone()));
+        }
+        let detail = format!("tenant {tenant}, scopes {scopes}");
+        self.note(&mut write, Act { act: "create token", subject, detail }).await?;
         write.commit().await?;
-        if made == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(secret) }
+        Ok(secret)
     }
 
     /// Revokes a token for good.
@@ -271,22 +347,52 @@ impl TokenStore {
             .bind(id.as_str())
             .execute()
             .await?;
-        write.commit().await?;
-        if changed == 0 { Err(StoreError::TokenUnknown(id.clone())) } else { Ok(()) }
+        if changed == 0 {
+            return Err(StoreError::TokenUnknown(id.clone()));
+        }
+        self.note(&mut write, Act { act: "revoke token", subject: format!("tokens/{id}"), detail: String::new() })
+            .await?;
+        Ok(write.commit().await?)
     }
 
     /// All tokens, or those of one tenant, oldest first.
     pub async fn tokens(&self, tenant: Option<&Tenant>) -> Result<Vec<TokenRow>, StoreError> {
+        let mut tokens = self.tokens_after(tenant, "", u32::MAX).await?;
+        tokens.sort_by(|left, right| (left.created_micros, &left.id).cmp(&(right.created_micros, &right.id)));
+        Ok(tokens)
+    }
+
+    /// At most `count` tokens, of all tenants or of one, with IDs after `after`, sorted by ID.
+    pub async fn tokens_after(&self, tenant: Option<&Tenant>, after: &str, count: u32) -> Result<Vec<TokenRow>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
         let query = reader.query(
             "SELECT id, tenant, scopes, note, created_micros, expires_micros, revoked_micros, last_used_micros \
-             FROM tokens WHERE CAST($1 AS TEXT) IS NULL OR tenant = $1 ORDER BY created_micros, id",
+             FROM tokens WHERE (CAST($1 AS TEXT) IS NULL OR tenant = $1) AND id > $2 ORDER BY id LIMIT $3",
         );
-        let rows = query.bind(tenant.map(Tenant::as_str)).all().await?;
-        Ok(rows.iter().map(TokenRow::of).collect::<Result<_, _>>()?)
+        let rows = query.bind(tenant.map(Tenant::as_str)).bind(after).bind(count).all().await?;
+        rows.iter().map(TokenRow::of).collect()
     }
 
-    pub(super) fn clock(&self) -> &Clock {
+    /// Whether a token that was valid before is still valid.
+    pub async fn is_valid(&self, id: &TokenId) -> Result<bool, Error> {
+        let now_micros = self.clock.unix_micros();
+        Ok(self.find(id).await?.is_some_and(|stored| {
+            let has_expired = stored.expires_micros.is_some_and(|end| end <= now_micros);
+            stored.revoked_micros.is_none() && stored.tenant_revoked_micros.is_none() && !has_expired
+        }))
+    }
+
+    /// The token with this public part.
+    pub async fn token(&self, id: &TokenId) -> Result<Option<TokenRow>, Error> {
+        let mut reader = self.database.read(Asker::Server).await?;
+        let query = reader.query(
+            "SELECT id, tenant, scopes, note, created_micros, expires_micros, revoked_micros, last_used_micros \
+             FROM tokens WHERE id = $1",
+        );
+        query.bind(id.as_str()).optional().await?.as_ref().map(TokenRow::of).transpose()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 

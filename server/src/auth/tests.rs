@@ -1,3 +1,5 @@
+mod issued;
+
 use std::time::{Duration, Instant};
 
 use cloakwork_clock::ManualClock;

@@ -77,8 +77,8 @@ pub(super) enum TokenCommand {
         /// Tenant that the token belongs to.
         #[arg(long, value_parser = tenant)]
         tenant: Tenant,
-        /// Scopes of the token, separated by commas: jobs, keys, read, worker, admin. No call needs
-        /// `admin` yet.
+        /// Scopes of the token, separated by commas: jobs, keys, read, worker, admin. `admin` is
+        /// for operators: `cloakwork admin`, and the console.
         #[arg(long, value_name = "SCOPES", default_value = "jobs,keys,read", value_parser = scopes)]
         scopes: Scopes,
         /// Days until the token expires; 0 for no expiry.

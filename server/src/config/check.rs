@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use cloakwork_attestation::CERTIFICATE_LIFE_MAX_MICROS;
+use cloakwork_oidc::OptionsError;
 use cloakwork_storage::{Server, ServerError};
 use http::Uri;
 use tracing_subscriber::EnvFilter;
@@ -12,6 +13,12 @@ use super::{BlobStore, Config, Problem, pools};
 /// Longest life of a worker's certificate: a year. A stolen key signs as long.
 const CERTIFICATE_HOURS_MAX: u64 = 8784;
 const _: () = assert!(CERTIFICATE_HOURS_MAX * 3_600_000_000 == CERTIFICATE_LIFE_MAX_MICROS as u64);
+
+/// The error of a setting of the issuer, by the name of the setting.
+pub(crate) fn wrong_issuer(error: &OptionsError) -> String {
+    let name = if error.setting == "jwks_url" { "keys_url" } else { error.setting };
+    format!("auth.oidc_{name}: {}", error.problem)
+}
 
 /// Returns the errors of settings whose values are valid individually but not in combination.
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
@@ -35,6 +42,10 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         ),
     );
     unless(!same_port(listen.address, listen.admin_address), "listen.address and listen.admin_address are the same");
+    for (name, other) in [("listen.address", listen.address), ("listen.admin_address", listen.admin_address)] {
+        let is_other = listen.operator_address.is_none_or(|address| !same_port(address, other));
+        unless(is_other, &format!("listen.operator_address and {name} are the same"));
+    }
     unless(
         listen.tls_certificate.is_some() == listen.tls_key.is_some(),
         "listen.tls_certificate and listen.tls_key go together: set both or neither",
@@ -50,6 +61,14 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     unless(
         !auth.worker_mtls || listen.client_ca.is_some(),
         "auth.worker_mtls needs listen.client_ca, the authority that the workers' certificates come from",
+    );
+    if let Some(Err(error)) = auth.issuer().map(|issuer| issuer.check()) {
+        unless(false, &wrong_issuer(&error));
+    }
+    let needs_issuer = !auth.oidc_keys_url.is_empty() || auth.oidc_ca_file.is_some();
+    unless(
+        !needs_issuer || !auth.oidc_issuer.is_empty(),
+        "auth.oidc_keys_url and auth.oidc_ca_file need auth.oidc_issuer",
     );
     unless(
         attestation.sign_command.is_some() == attestation.anchor.is_some(),

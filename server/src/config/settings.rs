@@ -105,7 +105,9 @@ sections! {
         listen.address:
             "Address of the gRPC port. On an address beyond loopback, set auth.anonymous = false, and configure TLS unless a proxy in front of the server terminates it.";
         listen.admin_address:
-            "Address of the port for /livez, /readyz and /metrics. The port has no authentication: keep it on a private network.";
+            "Address of the port for /livez, /readyz, /metrics and the console. Except for the console, the port has no authentication: keep it on a private network.";
+        listen.operator_address = "\"127.0.0.1:7272\"":
+            "Address of the port of operators, for `cloakwork admin` (gRPC). Every call needs a token with the scope `admin`. Empty for no such port.";
         listen.tls_certificate = "\"/etc/cloakwork/server.pem\"":
             "Certificate chain in PEM. TLS is on if this is set.";
         listen.tls_key = "\"/etc/cloakwork/server.key\"":
@@ -152,6 +154,18 @@ sections! {
             "Callers without a token act as the tenant `local`. The server refuses to start with this setting on an address beyond loopback.";
         auth.worker_mtls:
             "Workers that connect over the network must present a certificate signed by listen.client_ca. A token is not sufficient.";
+        auth.oidc_issuer = "\"https://login.example/realms/main\"":
+            "Issuer of OpenID Connect whose tokens (JWT) are accepted beside those of this installation; empty for none.";
+        auth.oidc_audience:
+            "Name of this service in the claim `aud` of those tokens.";
+        auth.oidc_keys_url:
+            "Address of the issuer's keys (JWKS); empty for the one that the issuer states.";
+        auth.oidc_tenant_claim:
+            "Claim with the name of the caller's tenant. The tenant must exist.";
+        auth.oidc_scopes_claim:
+            "Claim with the caller's scopes: one text with spaces between them, or a list.";
+        auth.oidc_ca_file = "\"/etc/cloakwork/issuer-ca.pem\"":
+            "Authority for the certificate of the issuer, in PEM. Without it, the authorities of the system are trusted.";
     }
     "attestation" "Signatures under results. `cloakwork-server anchor` prints the public key that clients pin." {
         attestation.sign_command = "\"/usr/local/bin/sign-with-kms\"":
@@ -170,6 +184,16 @@ sections! {
             "Memory for expanded keys, in bytes; 0 for 4 GiB. Ciphertexts and jobs take up to 3 GiB in addition.";
         worker.vector_memory_bytes:
             "Additional memory for jobs on vectors (CKKS), in bytes; 0 for 8 GiB. The worker allocates it as these jobs arrive, for keys, matrices of bootstraps, and the vectors that are computed on.";
+    }
+    "console" "The web console on the admin port, for operators: see docs/operators.md." {
+        console.enabled:
+            "Serve the console at /console/.";
+        console.writes:
+            "Let operators drain workers and cancel jobs in the console. Otherwise it only shows.";
+        console.hosts = "\"console.internal\"":
+            "Host names under which browsers reach the console, separated by commas. Addresses and localhost work without.";
+        console.trusted_networks = "\"172.16.0.0/12\"":
+            "Addresses and networks from which operators may log in with a token although the admin port has no TLS: the bridge of a container whose port is open to its machine alone, or a proxy that terminates TLS.";
     }
     "log" "Logging, on standard error." {
         log.format:

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use cloakwork_attestation::{Anchor, AnchorError};
 
-use crate::address::TrustedProxies;
+use crate::{address::TrustedProxies, hosts::Hosts};
 
 /// A value as read from a source.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,6 +121,17 @@ impl Value for SocketAddr {
     }
 }
 
+impl Value for Option<SocketAddr> {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let text = String::read(raw)?;
+        if text.is_empty() { Ok(None) } else { SocketAddr::read(raw).map(Some) }
+    }
+
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(SocketAddr::show)
+    }
+}
+
 impl Value for Option<Anchor> {
     fn read(raw: &Raw) -> Result<Self, String> {
         let text = String::read(raw)?;
@@ -144,6 +155,16 @@ impl Value for TrustedProxies {
 
     fn show(&self) -> Option<String> {
         self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ").show()
+    }
+}
+
+impl Value for Hosts {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        String::read(raw)?.parse()
+    }
+
+    fn show(&self) -> Option<String> {
+        self.0.join(", ").show()
     }
 }
 

@@ -2,7 +2,7 @@
 //! (`settle.rs`).
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -51,6 +51,10 @@ const POOLS_INTERVAL_MICROS: u64 = 1_000_000;
 /// as the decisions about a job.
 const GAUGES_INTERVAL_MICROS: u64 = 100_000;
 
+/// Interval between two updates of the gauges while nothing happens to the unfinished jobs. The age
+/// of the oldest one grows meanwhile.
+const QUIET_GAUGES_INTERVAL_MICROS: u64 = 5_000_000;
+
 /// Answers that may wait for the next transaction before the dispatcher takes no more commands.
 pub(super) const ANSWERS_MAX: usize = 4096;
 
@@ -86,6 +90,8 @@ pub(super) struct Actor {
     pub(super) work_bytes: Arc<FairShare<Arc<str>>>,
     /// Reads of work that is not in memory.
     pub(super) loads: Loads,
+    /// Workers that the operator drained.
+    pub(super) drained: HashSet<WorkerId>,
     pub(super) draining: bool,
     pub(super) stopped: bool,
     /// Decisions since the last transaction began.
@@ -138,6 +144,7 @@ impl Actor {
             checks: Checks::default(),
             work_bytes: FairShare::new(WORK_BYTES_MAX, TENANT_WORK_BYTES_MAX),
             loads,
+            drained: HashSet::new(),
             draining: false,
             stopped: false,
             decided: Decided::default(),
@@ -152,6 +159,7 @@ impl Actor {
             verdict: None,
         };
         actor.parts.telemetry.metrics.invariants.add(0, [audit::LIVE_JOBS]);
+        actor.drained = actor.parts.store.drained_workers().await.map_err(database::failed)?;
         actor.reload(true).await.map_err(database::failed)?;
         actor.finish().await;
         match actor.stall {
@@ -277,6 +285,10 @@ impl Actor {
                 let _ = reply.send(self.checks.refuse_quarantined(worker).and(leased));
             }
             Command::Commit { outcome, share, reply } => self.commit(HandedIn { outcome, share }, reply),
+            Command::Snapshot { reply } => _ = reply.send(self.snapshot()),
+            Command::SetDrained { worker, is_drained, reply } => {
+                _ = reply.send(self.set_drained(worker, is_drained));
+            }
             Command::Drain => self.draining = true,
             Command::Stop { embedded } => {
                 if let Some(worker) = embedded {
@@ -343,10 +355,16 @@ impl Actor {
                 live.publish(|view| (view.rows_done, view.stage) = now);
             }
         }
-        let mut event = report.report.clone();
-        event.draining |= self.placement.is_leaving(report.worker);
+        let event = self.event_of(report);
         self.step(Event::Reported { worker: report.worker, report: event });
         self.pools_changed();
+    }
+
+    /// A worker's report as the scheduler gets it.
+    pub(super) fn event_of(&self, report: &WorkerReport) -> cloakwork_scheduler::Report {
+        let mut event = report.report.clone();
+        event.draining |= self.placement.is_leaving(report.worker) || self.drained.contains(&report.worker);
+        event
     }
 
     pub(super) fn pools_changed(&mut self) {
@@ -441,7 +459,11 @@ impl Actor {
             return far;
         }
         let placement = self.placement.due(&self.parts.neighbours).filter(|_| !self.draining);
-        let gauges = self.gauges_are_stale.then_some(self.gauges_next_micros);
+        let gauges = match (self.gauges_are_stale, self.jobs.is_empty()) {
+            (true, _) => Some(self.gauges_next_micros),
+            (false, false) => Some(self.gauges_next_micros.saturating_add(QUIET_GAUGES_INTERVAL_MICROS)),
+            (false, true) => None,
+        };
         let timers = [self.scheduler.next_timer(), self.workers.next_lost(), self.pools_due_micros, gauges, placement];
         let timer = timers.into_iter().flatten().min().map(|due| {
             let left = Duration::from_micros(due.saturating_sub(self.uptime.micros()));

@@ -37,6 +37,11 @@ impl Backlogs {
         Self(pools.iter().map(declared).collect())
     }
 
+    /// Names of the declared pools.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|declared| declared.name)
+    }
+
     /// Time in milliseconds that one worker of a pool would take for the pool's work. A worker of a
     /// pool that is not declared computes all sets, as fast as [`UNDECLARED_RATE`] says.
     pub(super) fn millis(&self, stats: &Stats, pool: &str) -> u64 {

@@ -13,6 +13,7 @@ use super::{
     Watched,
     checks::Sample,
     live::{Leased, Wish},
+    operate::Snapshot,
     placement::Seat,
     submit::Admitted,
 };
@@ -74,6 +75,14 @@ pub(super) enum Command {
         outcome: Box<Outcome>,
         share: Share<Arc<str>>,
         reply: oneshot::Sender<Result<bool, ApiError>>,
+    },
+    Snapshot {
+        reply: oneshot::Sender<Snapshot>,
+    },
+    SetDrained {
+        worker: WorkerId,
+        is_drained: bool,
+        reply: oneshot::Sender<bool>,
     },
     Drain,
     Stop {

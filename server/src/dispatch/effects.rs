@@ -136,7 +136,7 @@ impl Actor {
                 .then(|| ended_micros.saturating_add(live.meta.keep_outputs_micros)),
             error: (state != JobState::Succeeded).then(|| error.unwrap_or_else(|| reason_of(&end))),
             outputs,
-            latency: live.timeline.record(Instant::now(), worker.clone(), attempts),
+            latency: live.timeline.record(Instant::now(), worker.clone(), attempts, live.meta.pbs_count),
             attestation,
         });
         let handed_over = state == JobState::Succeeded
@@ -161,7 +161,8 @@ impl Actor {
     pub(super) fn tell(&mut self, ending: &Ending) -> Write {
         let mut end = End::clone(&ending.end);
         if let Some(live) = self.jobs.get_mut(&ending.job) {
-            end.latency = live.timeline.record(Instant::now(), ending.worker.clone(), end.latency.attempts);
+            end.latency =
+                live.timeline.record(Instant::now(), ending.worker.clone(), end.latency.attempts, live.meta.pbs_count);
             live.work = None;
             record::ended(&self.parts.telemetry, &live.meta, &end, live.pool);
             spans::ended(&self.parts.telemetry, live, &end);

@@ -44,6 +44,7 @@ pub(super) fn ended(telemetry: &Telemetry, meta: &JobMeta, end: &End, pool: Opti
     let reason = end.error.as_ref().map_or("", |error| Reason::named(&error.reason).unwrap_or(INTERNAL).code);
     metrics.jobs_ended.add(1, [state, reason]);
     let record = &end.latency;
+    telemetry.pulse.ended(end.state, reason, record);
     let run = record.wall_nanos.saturating_sub(record.validate_nanos).saturating_sub(record.queue_nanos);
     let trace = meta.trace.map(|trace| trace.trace);
     metrics.job_queue.record_traced(seconds(record.queue_nanos), [set, pool], trace);
@@ -78,6 +79,7 @@ pub(super) fn observe(telemetry: &Telemetry, stats: &Stats, now: u64, pools: &[P
     metrics.jobs_queued.set(stats.queued as u64, []);
     metrics.limit_used.set(stats.queued as u64 + stats.running as u64, ["queued_jobs"]);
     metrics.jobs_running.set(stats.running as u64, []);
+    telemetry.pulse.queue(stats.queued as u64, stats.running as u64);
     let oldest = stats.oldest_queued.map_or(0, |since| now.saturating_sub(since));
     metrics.oldest_queued.set(oldest / 1_000_000, []);
     // Pools without workers have values too: a worker may have left.

@@ -22,6 +22,7 @@ use crate::{
     jobs::{Content, JobMeta, JobView, Request, Timeline, same_request},
     keys::KeyUse,
     store::{NewJob, Write},
+    tenant_limits::OwnLimit,
 };
 
 /// A job that passed admission.
@@ -116,7 +117,12 @@ impl Actor {
             return Err(DRAINING.error("the server is stopping and takes no new jobs"));
         }
         let tenant = self.tenant(&job.meta.tenant);
-        self.scheduler.admit(tenant).map_err(|refusal| super::effects::refused(&job.meta.tenant, refusal))?;
+        let limit = self.parts.limits.tenant_queued_jobs;
+        let own_max = self.parts.tenant_limits.of(&job.meta.tenant, OwnLimit::QueuedJobs, limit);
+        let own_max = usize::try_from(own_max).unwrap_or(usize::MAX);
+        self.scheduler
+            .admit(tenant, Some(own_max))
+            .map_err(|refusal| super::effects::refused(&job.meta.tenant, refusal))?;
         let (mut live, work) = Live::new(job, promised);
         live.work = Kept::of(&job.meta.tenant, work, &self.work_bytes);
         let watched = live.view.subscribe();

@@ -288,6 +288,7 @@ fn parts(store: &Store, keystore: &Keystore, time: &ManualClock, telemetry: &Arc
         keystore: keystore.clone(),
         clock: time.clock(),
         limits: Arc::default(),
+        tenant_limits: TenantLimits::default(),
         telemetry: telemetry.clone(),
         backlogs: Backlogs::default(),
         neighbours: Neighbours::none(),

@@ -157,6 +157,11 @@ impl Workers {
         self.links.values().map(|link| &link.latest)
     }
 
+    /// The latest report of each worker, and whether the worker's stream is open.
+    pub(super) fn latest_with_connection(&self) -> impl Iterator<Item = (&Arc<WorkerReport>, bool)> {
+        self.links.values().map(|link| (&link.latest, link.lost_micros.is_none()))
+    }
+
     /// The attached workers, grouped by kind.
     pub(super) fn pools(&self) -> Vec<PoolView> {
         let attached = self.links.values().filter(|link| link.lost_micros.is_none());

@@ -53,8 +53,12 @@ const FORWARDING: [HeaderName; 5] = [
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// Maximum length of a kept header value in bytes. A token has fewer than 100 bytes.
+/// Maximum length of a kept header value in bytes.
 const KEPT_HEADER_BYTES_MAX: usize = 1 << 10;
+
+/// Maximum length of the header with the token in bytes. A token of the server has fewer than 100
+/// bytes, and a token of an issuer up to 8 KiB.
+const TOKEN_HEADER_BYTES_MAX: usize = (8 << 10) + 16;
 
 /// Maximum number of values kept for each header. The second value is kept so that a call with two
 /// tokens can be refused.
@@ -62,7 +66,7 @@ const KEPT_VALUES_MAX: usize = 2;
 
 /// Memory of a call before its authentication in bytes: its task, its HTTP/2 stream, the headers
 /// that the server keeps, and its answer.
-const CALL_BYTES: u64 = 16 << 10;
+const CALL_BYTES: u64 = 24 << 10;
 
 /// Memory in bytes of a call that needs no token and has a stream of answers. The reader may leave
 /// four answers unread: in the handler, in its channel, before the HTTP library and in it. An
@@ -167,8 +171,9 @@ fn kept(headers: &HeaderMap) -> Result<HeaderMap, ApiError> {
     let mut copies = HeaderMap::with_capacity(KEPT.len());
     for name in KEPT {
         for value in headers.get_all(&name).into_iter().take(KEPT_VALUES_MAX) {
-            if value.len() > KEPT_HEADER_BYTES_MAX {
-                let message = format!("the header {name} has {} bytes: at most {KEPT_HEADER_BYTES_MAX}", value.len());
+            let bytes_max = if name == AUTHORIZATION { TOKEN_HEADER_BYTES_MAX } else { KEPT_HEADER_BYTES_MAX };
+            if value.len() > bytes_max {
+                let message = format!("the header {name} has {} bytes: at most {bytes_max}", value.len());
                 return Err(REQUEST_TOO_LARGE.error(message));
             }
             // The conversion cannot fail, because the bytes come from a valid header value.
@@ -230,10 +235,12 @@ mod tests {
     /// A call whose token were dropped would count as an anonymous call.
     #[test]
     fn a_header_that_is_too_long_is_refused_and_not_dropped() {
-        let long = "x".repeat(KEPT_HEADER_BYTES_MAX + 1);
-        let error = kept(&headers(&[("authorization", &long)])).unwrap_err();
-        assert_eq!(error.reason(), REQUEST_TOO_LARGE);
-        assert!(kept(&headers(&[("authorization", &long[1..])])).is_ok());
+        for (name, bytes_max) in [("authorization", TOKEN_HEADER_BYTES_MAX), ("grpc-timeout", KEPT_HEADER_BYTES_MAX)] {
+            let long = "x".repeat(bytes_max + 1);
+            let error = kept(&headers(&[(name, &long)])).unwrap_err();
+            assert_eq!(error.reason(), REQUEST_TOO_LARGE, "{name}");
+            assert!(kept(&headers(&[(name, &long[1..])])).is_ok(), "{name}");
+        }
     }
 
     #[test]

@@ -137,6 +137,7 @@ impl Drop for Call {
         metrics.grpc_time.record_traced(took.as_secs_f64(), [self.method], traced);
         if let Some(reason) = self.reason {
             metrics.rejected.add(1, [reason]);
+            self.telemetry.pulse.refused(reason);
         }
         if let Some(trace) = trace {
             self.record(trace, took);

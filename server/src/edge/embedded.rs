@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body};
 
 use super::Edge;
-use crate::auth::Peer;
+use crate::auth::{Peer, policy::Port};
 
 /// A gate for embedded calls that can be closed.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ impl Edge {
         // This fails only while `Door::close` waits for or holds the write lock.
         let place = running.try_read_owned().map_err(|_| stopped())?;
         let path = request.uri().path().to_owned();
-        let handled = AssertUnwindSafe(self.handle(Peer::Embedded, request)).catch_unwind();
+        let handled = AssertUnwindSafe(self.handle(Port::Api, Peer::Embedded, request)).catch_unwind();
         let response = tokio::select! {
             biased;
             () = closed.cancelled() => return Err(stopped()),

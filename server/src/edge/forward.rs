@@ -51,7 +51,7 @@ use crate::{
 /// Brings calls to the server that handles them.
 #[derive(Debug)]
 pub struct Forward {
-    /// Health and reflection, which each server answers for itself.
+    /// Health, reflection and the service of operators, which each server answers for itself.
     standard: Routes,
     homes: watch::Receiver<Homes>,
     handled: Arc<Handled>,
@@ -112,7 +112,7 @@ impl Forward {
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if rule.access == Access::Anyone {
+        if rule.access == Access::Anyone || rule.is_of_operators() {
             return Ok(handle(self.standard.clone(), request).await);
         }
         if rule.is_of_workers() {

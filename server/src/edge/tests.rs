@@ -57,14 +57,15 @@ impl Fixture {
     ) -> Self {
         let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
         let rules = Rules { anonymous: true, worker_mtls: false };
+        let audit = Audit::new(database.clone(), Clock::system(), &limits);
         let tokens = TokenStore::new(database, Clock::system());
         let addresses = Arc::new(Addresses::new(&limits));
-        let authenticator = Authenticator::new(rules, tokens.clone(), addresses.clone(), &limits);
+        let authenticator = Arc::new(Authenticator::new(rules, tokens.clone(), addresses.clone(), &limits));
         let callers = Callers { addresses: Some(addresses), ..Callers::default() };
         let telemetry = Arc::new(Telemetry::new(10).unwrap());
         let draining = CancellationToken::new();
         let forward = forward(&limits, telemetry.clone());
-        let edge = Edge::new(authenticator, callers, telemetry.clone(), forward, &limits, draining.clone());
+        let edge = Edge::new(authenticator, callers, telemetry.clone(), forward, audit, &limits, draining.clone());
         Self { edge, telemetry, draining, tokens, _directory: directory }
     }
 
@@ -73,7 +74,7 @@ impl Fixture {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let call = self.edge.clone().handle(peer, request.body(Body::empty()).unwrap());
+        let call = self.edge.clone().handle(Port::Api, peer, request.body(Body::empty()).unwrap());
         // Far longer than any call here takes. A call that hangs must not hang the tests.
         tokio::time::timeout(Duration::from_secs(60), call).await.unwrap()
     }
@@ -332,7 +333,7 @@ impl Fixture {
         let (sender, receiver) = mpsc::channel::<Vec<u8>>(1);
         let pieces = tokio_stream::wrappers::ReceiverStream::new(receiver);
         let body = axum::body::Body::from_stream(pieces.map(Ok::<_, Infallible>));
-        let call = self.edge.clone().handle(LOOPBACK, request.body(body).unwrap());
+        let call = self.edge.clone().handle(Port::Api, LOOPBACK, request.body(body).unwrap());
         (sender, tokio::spawn(call))
     }
 
@@ -458,7 +459,7 @@ async fn unread_answers_are_limited_by_held_bytes() {
     let fixture = Fixture::new(Router::new().route(SUBMIT, post(echo)), little_memory()).await;
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    tokio::spawn(fixture.edge.clone().serve(listener, None));
+    tokio::spawn(fixture.edge.clone().serve(Port::Api, listener, None));
     let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     let (mut client, connection) =
         builder.initial_stream_window_size(1).handshake::<_, axum::body::Body>(TokioIo::new(stream)).await.unwrap();
@@ -491,7 +492,7 @@ async fn unread_answers_to_workers_have_a_limit_of_their_own() {
     let read = async || {
         let request = Request::post(READ_BLOB).header(AUTHORIZATION, &token);
         let request = request.body(axum::body::Body::from(message(TENANT_HELD_BYTES as u32 - 100))).unwrap();
-        let mut answer = fixture.edge.clone().handle(LOOPBACK, request).await;
+        let mut answer = fixture.edge.clone().handle(Port::Api, LOOPBACK, request).await;
         // The frame is what a connection holds after it has read the body.
         let frame = std::future::poll_fn(|cx| std::pin::Pin::new(answer.body_mut()).poll_frame(cx)).await;
         frame.expect("a frame").unwrap()
@@ -533,7 +534,7 @@ async fn calls_whose_callers_go_away_count_as_cancelled() {
     let fixture = Fixture::new(router, Limits { requests: 1, tenant_requests: 1, ..Limits::default() }).await;
     for _ in 0..3 {
         let request = Request::post(SUBMIT).body(Body::empty()).unwrap();
-        let call = fixture.edge.clone().handle(LOOPBACK, request);
+        let call = fixture.edge.clone().handle(Port::Api, LOOPBACK, request);
         assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
     }
     assert!(fixture.counted(&format!("cloakwork_grpc_calls_total{{code=\"CANCELLED\",method=\"{SUBMIT}\"}} 3")));

@@ -54,6 +54,7 @@ reasons! {
     // Authentication and authorization.
     UNAUTHENTICATED Unauthenticated "Send a token in the header `authorization: Bearer cw_...`"
     TOKEN_EXPIRED Unauthenticated "Ask the operator for a new token"
+    ISSUER_UNAVAILABLE Unavailable "Try again; if the error persists, tell the operator to look at auth.oidc_issuer"
     PERMISSION_DENIED PermissionDenied "Use a token that has the scope this call needs"
     WRONG_TENANT NotFound "Use names of the tenant that your token belongs to"
 
@@ -75,6 +76,7 @@ reasons! {
     SECRET_KEY_REJECTED InvalidArgument "Never upload a secret key; upload the evaluation key"
     BLOB_TOO_LARGE OutOfRange "Send a smaller blob; the server's limits are in GetCapabilities"
     QUOTA_EXCEEDED ResourceExhausted "Delete keys or ciphertexts, abort uploads, or ask the operator for a larger quota"
+    DAY_QUOTA_EXCEEDED ResourceExhausted "Try again on the next day (UTC), or ask the operator for a larger quota"
     ENVELOPE_INVALID InvalidArgument "Send objects as the client library encodes them"
     WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that GetCapabilities and `cloakwork sets` list without a weakness; a test server accepts weak sets with allow_weak_sets"
 

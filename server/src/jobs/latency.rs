@@ -42,8 +42,15 @@ impl Timeline {
     /// measured.
     ///
     /// The time between lease and return that the worker does not account for is transport in both
-    /// directions.
-    pub fn record(&self, ended: Instant, worker: Option<LatencyRecord>, attempts: u32) -> LatencyRecord {
+    /// directions. The record has at most `bootstraps_max` bootstraps, the number that the program
+    /// has, because tenants are charged for them.
+    pub fn record(
+        &self,
+        ended: Instant,
+        worker: Option<LatencyRecord>,
+        attempts: u32,
+        bootstraps_max: u64,
+    ) -> LatencyRecord {
         let mut record = worker.unwrap_or_default();
         let inside = worker_nanos(&record);
         let span = |from: Instant, to: Instant| nanos(to.saturating_duration_since(from));
@@ -57,6 +64,9 @@ impl Timeline {
                 let outside = span(leased, returned);
                 record.dispatch_nanos = outside.saturating_sub(inside);
                 shrink_to(&mut record, outside);
+                record.device_nanos = record.device_nanos.min(outside);
+                record.pbs_count = record.pbs_count.min(bootstraps_max);
+                bound_waves(&mut record);
                 record.store_nanos += span(returned, stored);
                 record.commit_nanos = span(stored, ended);
             }
@@ -104,6 +114,23 @@ fn shrink_to(record: &mut LatencyRecord, outside: u64) {
     }
 }
 
+/// Limits the worker's figures of waves to what is possible. Other figures would spoil the sums of
+/// metrics.
+fn bound_waves(record: &mut LatencyRecord) {
+    let fill = record.mean_wave_fill;
+    record.mean_wave_fill = if fill.is_finite() { fill.clamp(0.0, WAVE_FILL_MAX) } else { 0.0 };
+    record.wave_count = record.wave_count.min(record.pbs_count);
+    for wave in &mut record.waves {
+        wave.own_width = wave.own_width.min(wave.width);
+    }
+    for cut in &mut record.cuts {
+        cut.waves = cut.waves.min(record.pbs_count);
+    }
+}
+
+/// Largest mean fill of waves. A wave may be wider than the preferred width.
+const WAVE_FILL_MAX: f64 = 64.0;
+
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -134,7 +161,7 @@ mod tests {
             store_nanos: 50_000,
             ..Default::default()
         };
-        let record = timeline.record(ended, Some(worker), 1);
+        let record = timeline.record(ended, Some(worker), 1, 7);
         assert_eq!(record.validate_nanos, 10_000);
         assert_eq!(record.queue_nanos, 20_000);
         assert_eq!(record.dispatch_nanos, 970_000 - 750_000);
@@ -146,8 +173,15 @@ mod tests {
     #[test]
     fn a_worker_that_exaggerates_does_not_break_the_sum() {
         let (timeline, ended) = timeline([10, 30, 1000, 1000, 1400]);
-        let worker = LatencyRecord { fetch_nanos: u64::MAX, blind_rotate_nanos: u64::MAX, ..Default::default() };
-        assert_eq!(timeline.record(ended, Some(worker), 1).wall_nanos, 1_400_000);
+        let worker = LatencyRecord {
+            fetch_nanos: u64::MAX,
+            blind_rotate_nanos: u64::MAX,
+            device_nanos: u64::MAX,
+            pbs_count: u64::MAX,
+            ..Default::default()
+        };
+        let record = timeline.record(ended, Some(worker), 1, 7);
+        assert_eq!((record.wall_nanos, record.device_nanos, record.pbs_count), (1_400_000, 970_000, 7));
     }
 
     #[test]
@@ -155,7 +189,7 @@ mod tests {
         let start = Instant::now();
         let validated = start + Duration::from_millis(2);
         let timeline = Timeline { received: start, validated, leased: None, returned: None, stored: None };
-        let record = timeline.record(start + Duration::from_millis(5), None, 0);
+        let record = timeline.record(start + Duration::from_millis(5), None, 0, 7);
         assert_eq!((record.validate_nanos, record.queue_nanos, record.wall_nanos), (2_000_000, 3_000_000, 5_000_000));
     }
 }

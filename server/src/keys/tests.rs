@@ -21,6 +21,7 @@ pub(crate) async fn keystore(root: &Path, clock: Clock, database: &Database) -> 
         allow_weak_sets: true,
         limits: backend::keystore_limits(&Limits::default()),
         clock,
+        own_limits: None,
         watch: None,
     };
     Keystore::open(options, database).await.unwrap()

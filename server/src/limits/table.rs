@@ -203,6 +203,15 @@ limits! {
     tenant_ended_jobs = 100_000, count 1 => 100_000_000,
         "Maximum number of ended jobs of one tenant that are kept. Beyond it, the oldest are removed early, except jobs whose outputs are still kept",
         "Some KiB for each job. Ten times the number of jobs that may wait";
+    tenant_day_bootstraps = 1 << 50, count 0 => 1 << 50,
+        "Maximum number of bootstraps of one tenant in a day (UTC): those of its jobs that ended in the day, if a worker had them, and of its unfinished jobs. Beyond it, new jobs are refused until the next day",
+        "No limit in practice. Set it to bound what a tenant can spend";
+    usage_seconds = 400 * DAY, seconds DAY => 3650 * DAY,
+        "Time for which the usage of each tenant and day is kept",
+        "A year, and some weeks to settle the accounts. A row of some hundred bytes for each tenant and day";
+    audit_seconds = 400 * DAY, seconds DAY => 3650 * DAY,
+        "Time for which entries of the audit log are kept. Of entries about refused calls, at most `AUDIT_REFUSALS_MAX` are kept",
+        "A year, and some weeks to look at it";
     output_keep_seconds = DAY, seconds 1 => 365 * DAY,
         "Time for which outputs are kept until they are fetched, if the job sets no time of its own",
         "The client may be a batch that runs once a day";

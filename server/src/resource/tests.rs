@@ -8,7 +8,7 @@ fn tenant() -> impl Strategy<Value = Tenant> {
 }
 
 fn caller(tenant: &Tenant) -> Principal {
-    Principal { tenant: tenant.clone(), shard: 0, scopes: Scopes::ALL }
+    Principal::without_token(tenant.clone(), Scopes::ALL)
 }
 
 proptest! {

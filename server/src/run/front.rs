@@ -1,9 +1,11 @@
 //! The part of a server that works before the server owns its database, and until the end.
 
-use std::{fs::File, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fs::File, io::IsTerminal as _, net::SocketAddr, sync::Arc, time::Duration};
 
+use axum::Router;
 use cloakwork_clock::Clock;
-use cloakwork_proto::is_loopback;
+use cloakwork_oidc::Issuer;
+use cloakwork_proto::{is_loopback, v1::admin_service_server::AdminServiceServer};
 use cloakwork_storage::Database;
 use cloakwork_worker::warn_if_exposed;
 use rustls::ServerConfig;
@@ -21,16 +23,19 @@ use super::RunError;
 use crate::{
     address::Addresses,
     admin::{self, Readiness},
-    auth::{Authenticator, Rules, TokenStore},
+    auth::{Authenticator, Rules, TokenStore, policy},
     backend, blobs,
-    config::Config,
+    config::{Config, wrong_issuer},
     connection::Callers,
+    console::{Console, Parts},
     data,
     edge::{Edge, Forward, Homes},
     installation::Installation,
     metrics::Telemetry,
+    operators::Operators,
     owner::{self, Candidate, Ownership, Replica},
     readings::Readings,
+    services::{Admin, Intake},
     shards::{self, Lookout, Seen},
     tasks::{Ended, Tasks},
     tls::{self, Port, Tls},
@@ -54,11 +59,14 @@ pub(super) struct Front {
     health: HealthReporter,
     /// Health and reflection.
     pub(super) standard: Routes,
+    /// The parts that operators work with.
+    pub(super) operators: Arc<Operators>,
     homes: watch::Sender<Homes>,
     /// The latest look at all shards.
     seen: watch::Sender<Seen>,
     pub(super) edge: Arc<Edge>,
     address: Option<SocketAddr>,
+    pub(super) operator_address: Option<SocketAddr>,
     pub(super) admin_address: SocketAddr,
     api_tls: Option<Arc<ServerConfig>>,
     // Ends the API. The admin port keeps reporting until the end of the shutdown.
@@ -75,6 +83,10 @@ pub(super) const API_PORT: &str = "the API port";
 const BEATS: &str = "the sign of life of the owner";
 const READINGS: &str = "the readings for gauges";
 const LOOKOUT: &str = "the watch on shards";
+const OPERATOR_PORT: &str = "the operator port";
+const AUDIT: &str = "the audit log";
+const PULSE: &str = "the samples for the console";
+const TENANT_LIMITS: &str = "the limits of tenants";
 pub(super) const ADMIN_PORT: &str = "the admin port";
 pub(super) const CERTIFICATES: &str = "the watch on certificates";
 
@@ -106,15 +118,6 @@ impl Front {
         let export = export.map(|export| tokio::spawn(export.run(stop_export.clone().cancelled_owned())));
         let (readiness, stop, stop_admin) = <(Readiness, CancellationToken, CancellationToken)>::default();
         let mut others = Tasks::default();
-        let (listener, admin_address) = bind("listen.admin_address", config.listen.admin_address).await?;
-        if !is_loopback(&admin_address.ip().to_string()) {
-            tracing::warn!(%admin_address, "the admin port has no authentication: keep it on a private network");
-        }
-        others.spawn(ADMIN_PORT, {
-            let (readiness, telemetry, stop) = (readiness.clone(), telemetry.clone(), stop_admin.clone());
-            let limits = config.limits.clone();
-            async move { admin::serve(listener, admin_tls, &limits, readiness, telemetry, stop).await }
-        });
         if let Some(tls) = tls {
             others.spawn(CERTIFICATES, tls.watch());
         }
@@ -124,12 +127,44 @@ impl Front {
             health.set_service_status(service, ServingStatus::Serving).await;
         }
         let (homes, places) = watch::channel(Homes::default());
-        let forward =
-            Forward::new(standard.clone(), places, owner_tls, &config.limits, telemetry.clone(), stop.clone());
+        let operators = Operators::new(&database, &clock, &config.limits);
+        if let Err(error) = operators.tenant_limits.read(&database).await {
+            tracing::warn!(%error, "limits of single tenants are not in force until they are read");
+        }
+        others.spawn(AUDIT, operators.audit.clone().run());
+        others.spawn(TENANT_LIMITS, operators.tenant_limits.clone().follow(database.clone()));
+        let admin = Intake::new(AdminServiceServer::new(Admin(operators.clone())), operators.limits.clone());
+        let everywhere = standard.clone().add_service(admin);
+        let forward = Forward::new(everywhere, places, owner_tls, &config.limits, telemetry.clone(), stop.clone());
         let addresses = Arc::new(Addresses::new(&config.limits));
-        let authenticator = authenticator(&config, clock.clone(), &database, addresses.clone());
+        let authenticator = Arc::new(authenticator(&config, clock.clone(), &database, addresses.clone())?);
+        let (listener, admin_address) = bind("listen.admin_address", config.listen.admin_address).await?;
+        if !is_loopback(&admin_address.ip().to_string()) {
+            tracing::warn!(
+                %admin_address,
+                "metrics and probes on the admin port have no authentication: keep it on a private network"
+            );
+        }
+        let console = config.console.enabled.then(|| {
+            let (operators, authenticator, telemetry) = (operators.clone(), authenticator.clone(), telemetry.clone());
+            let parts = Parts { operators, authenticator, addresses: addresses.clone(), telemetry };
+            Console::new(&config, admin_address, parts, readiness.clone(), clock.clone())
+        });
+        if let Some(link) = console.as_ref().and_then(|console| console.login_link())
+            && std::io::stderr().is_terminal()
+        {
+            eprintln!("Console: {link}\nThe link works once; `cloakwork-server console` prints the next one.");
+        }
+        others.spawn(PULSE, telemetry.clone().sample_pulse());
+        let console = console.map_or_else(Router::new, |console| console.routes());
+        others.spawn(ADMIN_PORT, {
+            let (readiness, telemetry, stop) = (readiness.clone(), telemetry.clone(), stop_admin.clone());
+            let limits = config.limits.clone();
+            async move { admin::serve(listener, admin_tls, &limits, readiness, telemetry, console, stop).await }
+        });
         let callers = Callers { proxies: Arc::new(config.listen.trusted_proxies.clone()), addresses: Some(addresses) };
-        let edge = Edge::new(authenticator, callers, telemetry.clone(), forward, &config.limits, stop.clone());
+        let (audit, limits) = (operators.audit.clone(), &config.limits);
+        let edge = Edge::new(authenticator, callers, telemetry.clone(), forward, audit, limits, stop.clone());
         let readings = Readings::new(&config, clock.clone(), database.clone(), edge.clone(), telemetry.clone());
         others.spawn(READINGS, readings.run());
         Ok(Self {
@@ -143,10 +178,12 @@ impl Front {
             readiness,
             health,
             standard,
+            operators,
             homes,
             seen: watch::Sender::default(),
             edge,
             address: None,
+            operator_address: None,
             admin_address,
             api_tls,
             stop,
@@ -247,8 +284,22 @@ impl Front {
                  listen.tls_certificate and listen.tls_key, or keep the port on a private network"
             );
         }
-        self.api.spawn(API_PORT, self.edge.clone().serve(listener, self.api_tls.clone()));
+        let edge = self.edge.clone();
+        self.api.spawn(API_PORT, edge.clone().serve(policy::Port::Api, listener, self.api_tls.clone()));
         self.address = Some(address);
+        if let Some(wanted) = self.config.listen.operator_address {
+            let (listener, operator_address) = bind("listen.operator_address", wanted).await?;
+            self.api.spawn(OPERATOR_PORT, edge.serve(policy::Port::Operator, listener, self.api_tls.clone()));
+            self.operator_address = Some(operator_address);
+            if !self.config.tls() && !operator_address.ip().is_loopback() {
+                tracing::warn!(
+                    %operator_address,
+                    "without TLS, attackers on the network path can read the tokens of operators: set \
+                     listen.tls_certificate and listen.tls_key, or keep the port on a private network"
+                );
+            }
+            tracing::info!(%operator_address, "the operator port is open");
+        }
         Ok(address)
     }
 
@@ -328,9 +379,17 @@ pub(super) fn internal(what: &'static str) -> impl Fn(Box<dyn std::error::Error 
     move |error| RunError::Internal { what, cause: error.to_string() }
 }
 
-fn authenticator(config: &Config, clock: Clock, database: &Database, addresses: Arc<Addresses>) -> Authenticator {
+fn authenticator(
+    config: &Config,
+    clock: Clock,
+    database: &Database,
+    addresses: Arc<Addresses>,
+) -> Result<Authenticator, RunError> {
+    let issuer = config.auth.issuer().map(|options| Issuer::new(options, clock.clone())).transpose();
+    let issuer = issuer.map_err(|error| RunError::Issuer(wrong_issuer(&error)))?;
     let rules = Rules { anonymous: config.auth.anonymous, worker_mtls: config.auth.worker_mtls };
-    Authenticator::new(rules, TokenStore::new(database.clone(), clock), addresses, &config.limits)
+    let tokens = TokenStore::new(database.clone(), clock);
+    Ok(Authenticator::new(rules, tokens, addresses, &config.limits).with_issuer(issuer))
 }
 
 /// Maximum size in bytes of a message that needs no token. The message contains only the name of a

@@ -42,6 +42,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 struct Running {
     address: SocketAddr,
     admin_address: SocketAddr,
+    operator_address: Option<SocketAddr>,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<Result<(), RunError>>,
     directory: tempfile::TempDir,
@@ -58,8 +59,9 @@ impl Running {
         let server = Server::start(config, Clock::system()).await.unwrap();
         let (stop, stopped) = oneshot::channel();
         let (address, admin_address) = (server.address(), server.admin_address());
+        let operator_address = server.operator_address();
         let ended = tokio::spawn(server.run(async move { stopped.await.unwrap() }));
-        Self { address, admin_address, stop, ended, directory }
+        Self { address, admin_address, operator_address, stop, ended, directory }
     }
 
     async fn plain(&self) -> Channel {
@@ -472,5 +474,6 @@ async fn a_worker_that_outlives_its_grace_is_aborted_during_shutdown() {
     assert_eq!(stopped.try_recv(), Err(oneshot::error::TryRecvError::Closed));
 }
 
+mod operators;
 mod postgres;
 mod upgrade;

@@ -113,16 +113,17 @@ impl<'w> Images<'w> {
 const INSERT: &str = "INSERT INTO jobs (id, tenant, request_id, request_digest, program, key_id, parameter_set, \
     row_count, pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, cost, \
     key_parts, operation, trace, promised, state, epoch, attempts, worker, suspect, solo_crashes, ended_micros, \
-    outputs_expire_micros, reason, message, latency, has_outputs, attestation) VALUES ($1, $2, $3, $4, $5, $6, $7, \
+    outputs_expire_micros, reason, message, latency, has_outputs, attestation, done_bootstraps, device_nanos) VALUES ($1, $2, $3, $4, $5, $6, $7, \
     $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, \
-    $31, $32)";
+    $31, $32, $33, $34)";
 
 /// Changes the row of a job that ends. `$4` says whether the schedule changes as well.
 const END: &str = "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promised END, state = $3, worker = NULL, \
     epoch = CASE WHEN $4 = 1 THEN $5 ELSE epoch END, attempts = CASE WHEN $4 = 1 THEN $6 ELSE attempts END, \
     suspect = CASE WHEN $4 = 1 THEN $7 ELSE suspect END, \
     solo_crashes = CASE WHEN $4 = 1 THEN $8 ELSE solo_crashes END, ended_micros = $9, outputs_expire_micros = $10, \
-    reason = $11, message = $12, latency = $13, has_outputs = $14, attestation = $15 WHERE id = $1";
+    reason = $11, message = $12, latency = $13, has_outputs = $14, attestation = $15, done_bootstraps = $16, \
+    device_nanos = $17 WHERE id = $1";
 
 /// Changes the schedule in the row of a job.
 const SCHEDULE: &str = "UPDATE jobs SET promised = CASE WHEN $2 = 1 THEN 1 ELSE promised END, state = $3, \
@@ -244,7 +245,9 @@ impl<'w> Image<'w> {
             .bind(error.map(|error| error.message.clone()))
             .bind(latency.map(|record| record.encode_to_vec()))
             .bind(self.end.is_some_and(|end| !end.outputs.is_empty()))
-            .bind(self.end.and_then(|end| end.attestation.as_ref()).map(|attestation| attestation.encode_to_vec()));
+            .bind(self.end.and_then(|end| end.attestation.as_ref()).map(|attestation| attestation.encode_to_vec()))
+            .bind(latency.map(|record| record.pbs_count as i64))
+            .bind(latency.map(|record| record.device_nanos as i64));
     }
 }
 

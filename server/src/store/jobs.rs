@@ -114,10 +114,16 @@ impl Store {
         let wanted = STATES.iter().filter(|_| !states.is_empty());
         let wanted = wanted.map(|state| states.contains(state).then_some(*state as i32));
         let rows = wanted.fold(query, |query, state| query.bind(state)).all().await?;
-        let jobs: Vec<JobView> =
-            rows.iter().take(count as usize).map(|row| view_of(row, Vec::new())).collect::<Result<_, _>>()?;
-        let next = jobs.last().filter(|_| rows.len() > count as usize).map(|job| job.meta.id);
-        Ok(JobPage { jobs, next })
+        page_of(&rows, count)
+    }
+
+    /// The jobs of all tenants before `before`, newest first. The outputs are left out.
+    pub async fn all_jobs(&self, before: Option<JobId>, count: u32) -> Result<JobPage, Error> {
+        let before = before.map_or(AFTER_ALL_IDS.to_vec(), |before| id::to_bytes(before).to_vec());
+        let mut reader = self.database.read(Asker::Upkeep).await?;
+        let query = reader.query("SELECT * FROM jobs WHERE id < $1 ORDER BY id DESC LIMIT $2");
+        let rows = query.bind(before).bind(i64::from(count) + 1).all().await?;
+        page_of(&rows, count)
     }
 
     /// Every job of the shard that has not ended, oldest first.
@@ -256,6 +262,14 @@ pub(super) const FORGET_ENDED: &str = concat!(
     of_shard!("jobs.tenant", "$2"),
     " LIMIT $3)"
 );
+
+/// A page of at most `count` jobs. An extra row tells whether another page follows.
+fn page_of(rows: &[Row], count: u32) -> Result<JobPage, Error> {
+    let jobs: Vec<JobView> =
+        rows.iter().take(count as usize).map(|row| view_of(row, Vec::new())).collect::<Result<_, _>>()?;
+    let next = jobs.last().filter(|_| rows.len() > count as usize).map(|job| job.meta.id);
+    Ok(JobPage { jobs, next })
+}
 
 async fn view(reader: &mut Connection, row: Option<Row>, with_outputs: bool) -> Result<Option<JobView>, Error> {
     let Some(row) = row else { return Ok(None) };

@@ -77,6 +77,8 @@ impl Store {
         }
         for sql in [
             "DELETE FROM tenant_usage WHERE tenant = $1",
+            "DELETE FROM usage_days WHERE tenant = $1",
+            "DELETE FROM tenant_limits WHERE tenant = $1",
             "DELETE FROM tokens WHERE tenant = $1",
             "DELETE FROM tenants WHERE name = $1 AND deleting_micros IS NOT NULL",
         ] {

@@ -21,7 +21,7 @@ pub(crate) const ROWS: usize = 256;
 /// Number of batch jobs that are submitted and have not ended.
 const IN_FLIGHT: usize = 4;
 /// Number of clients that send one bootstrap at a time.
-const CLIENTS: usize = 64;
+pub(crate) const CLIENTS: usize = 64;
 
 /// Requests of the measured tasks.
 pub(crate) struct Work {
@@ -138,6 +138,11 @@ struct Shot {
     wall: Duration,
     finished: Finished,
     output: Encrypted,
+}
+
+/// Number of bootstraps that these clients get in `time`, one at a time each.
+pub(crate) async fn count(clients: Vec<Client>, work: Arc<Work>, time: Duration) -> usize {
+    run_clients(clients, work, time).await.len()
 }
 
 async fn run_clients(clients: Vec<Client>, work: Arc<Work>, time: Duration) -> Vec<Shot> {

@@ -15,6 +15,7 @@ mod report;
 mod scheduler;
 mod shards;
 mod single;
+mod telemetry;
 mod upload;
 mod verify;
 mod wake;
@@ -63,6 +64,7 @@ enum Part {
     Upload,
     Scheduler,
     Shards,
+    Telemetry,
     Verify,
     Watchers,
 }
@@ -121,6 +123,9 @@ fn main() {
     }
     if wanted(Part::Shards) {
         shards::measure(&runtime, effort, &mut report);
+    }
+    if wanted(Part::Telemetry) {
+        telemetry::measure(&runtime, effort, &mut report);
     }
     if wanted(Part::Upload) {
         upload::measure(&runtime, effort.rounds, &mut report);

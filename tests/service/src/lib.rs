@@ -18,7 +18,7 @@ pub use certificates::dev_certificates;
 pub use collector::{Collector, Recorded};
 pub use disk::SmallDisk;
 pub use process::{Process, Signal};
-pub use server::{Server, Setup, TOY, free_port};
+pub use server::{MUTED, Server, Setup, TOY, free_port};
 pub use shell::Shell;
 pub use tenant::{Tenant, VALUES};
 pub use worker::Worker;

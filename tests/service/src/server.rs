@@ -31,6 +31,10 @@ pub struct Setup {
     has_time_limit: bool,
 }
 
+/// Variable with which the server under test records no metrics. Only the program of the tests
+/// reads the variable.
+pub const MUTED: &str = "CLOAKWORK_TEST_MUTED";
+
 /// A server that tests can kill and start again on the same data and ports.
 pub struct Server {
     setup: Setup,

@@ -38,12 +38,12 @@ impl std::fmt::Display for Limit {
 impl Scheduler {
     /// Whether a job of this tenant may be submitted now. Ask directly before
     /// [`crate::Event::Submitted`]. That event is never refused, because the job may already be
-    /// durable.
-    pub fn admit(&self, tenant: TenantId) -> Result<(), Refusal> {
+    /// durable. `own_max` replaces the configured number of jobs of a tenant.
+    pub fn admit(&self, tenant: TenantId, own_max: Option<usize>) -> Result<(), Refusal> {
         let of_tenant = self.tenants.get(&tenant).copied().unwrap_or_default();
         let limits = [
             (Limit::Jobs, self.total, self.config.jobs_max),
-            (Limit::JobsPerTenant, of_tenant, self.config.jobs_per_tenant_max),
+            (Limit::JobsPerTenant, of_tenant, own_max.unwrap_or(self.config.jobs_per_tenant_max)),
         ];
         match limits.into_iter().find(|(_, load, max)| load.jobs >= *max) {
             None => Ok(()),

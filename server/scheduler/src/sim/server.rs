@@ -123,7 +123,7 @@ impl World {
             return self.transaction_is_due();
         }
         let tenant = self.plan.wishes[request].group.tenant;
-        if let Err(refusal) = server.core.admit(tenant) {
+        if let Err(refusal) = server.core.admit(tenant, None) {
             assert!(refusal.used >= refusal.max, "refused below the limit: {refusal}");
             return;
         }

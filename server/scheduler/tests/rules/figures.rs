@@ -73,7 +73,7 @@ fn a_refused_tenant_waits_longer_if_it_shares_the_pace() {
         bed.worker(1, 0);
         (0..others).for_each(|tenant| drop(bed.submit(job(100 + u128::from(tenant)).tenant(2 + tenant))));
         [2, 3].into_iter().for_each(|id| drop(bed.submit(job(id).cost(5000))));
-        let refusal = bed.core.admit(TenantId(1)).expect_err("two jobs are unfinished");
+        let refusal = bed.core.admit(TenantId(1), None).expect_err("two jobs are unfinished");
         assert_eq!(refusal.retry_after, (1 + others) * SECOND, "a tenth of 10,000 at a pace of 1000 a second");
     }
 }

@@ -344,11 +344,11 @@ fn limits_refuse_with_a_retry_delay() {
     let mut bed = Bed::new(Config { jobs_max: 3, jobs_per_tenant_max: 2, ..Config::default() });
     bed.submit(job(1));
     bed.submit(job(2));
-    let refusal = bed.core.admit(cloakwork_scheduler::TenantId(1)).expect_err("over the limit");
+    let refusal = bed.core.admit(cloakwork_scheduler::TenantId(1), None).expect_err("over the limit");
     assert_eq!((refusal.limit, refusal.used, refusal.max), (Limit::JobsPerTenant, 2, 2));
     assert!(refusal.retry_after > 0);
     bed.submit(job(3).tenant(2));
-    assert_eq!(bed.core.admit(cloakwork_scheduler::TenantId(2)).expect_err("over the limit").limit, Limit::Jobs);
+    assert_eq!(bed.core.admit(cloakwork_scheduler::TenantId(2), None).expect_err("over the limit").limit, Limit::Jobs);
 }
 
 #[test]

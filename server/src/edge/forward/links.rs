@@ -11,6 +11,7 @@ use std::{
 };
 
 use http::{Request, Response};
+use hyper_util::client::legacy::connect::HttpConnector;
 use tonic::{
     body::Body,
     transport::{Channel, ClientTlsConfig, Endpoint},
@@ -24,6 +25,10 @@ use crate::{
 
 /// Longest time to open a connection. Servers of one database are close to each other.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Longest time until a connection can be used, with the handshake of TLS. A suspended server
+/// accepts connections and never answers.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Silence of a connection after which it is probed, while a call waits on it.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
@@ -101,8 +106,7 @@ impl Links {
 
     fn connect(&self, url: &Arc<str>) -> Result<Open, tonic::transport::Error> {
         let mut endpoint = Endpoint::from_shared(url.to_string())?
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
+            .connect_timeout(HANDSHAKE_TIMEOUT)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keep_alive_interval(PROBE_INTERVAL)
@@ -110,8 +114,13 @@ impl Links {
         if let Some(tls) = self.tls.as_ref().filter(|_| url.starts_with("https:")) {
             endpoint = endpoint.tls_config(tls.clone())?;
         }
+        // With the connector of tonic, the time limit would not cover the handshake.
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let kinds = self.counts.map(|count| Kind {
-            channels: (0..count).map(|_| endpoint.connect_lazy()).collect(),
+            channels: (0..count).map(|_| endpoint.connect_with_connector_lazy(connector.clone())).collect(),
             next: AtomicUsize::default(),
         });
         Ok(Open { url: url.clone(), kinds })
@@ -133,4 +142,31 @@ fn causes(error: &tonic::transport::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::auth::policy;
+
+    #[tokio::test]
+    async fn a_server_that_accepts_connections_and_never_answers_fails_a_call_soon() {
+        // The system accepts connections for this socket, and nothing answers.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap();
+        // Any provider of the process serves the client.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let rule = policy::rule("/cloakwork.v1.JobService/GetJob").unwrap();
+        for (scheme, tls) in [("http", None), ("https", Some(ClientTlsConfig::new().domain_name("server")))] {
+            let links = Links::new(tls, &Limits::default());
+            let url: Arc<str> = format!("{scheme}://{address}").into();
+            let begun = Instant::now();
+            let request = Request::post(rule.method).body(Body::empty()).unwrap();
+            let sent = tokio::time::timeout(Duration::from_secs(30), links.send(&url, rule, request)).await;
+            assert!(sent.expect("an end").is_err(), "{scheme}");
+            assert!(begun.elapsed() < Duration::from_secs(10), "{scheme}: {:?}", begun.elapsed());
+        }
+    }
 }

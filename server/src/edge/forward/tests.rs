@@ -9,7 +9,7 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
 use super::*;
 use crate::{
-    auth::{Scope, Scopes, TokenStore},
+    auth::{Scope, Scopes, TokenStore, policy::Port},
     edge::tests::{Fixture, end},
     shards::{Moved, Shards},
     tenant::Tenant,
@@ -84,7 +84,7 @@ impl Servers {
         let fixture = Fixture::at(self.directory.clone(), Limits::default(), forward).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap()).into();
-        let port = tokio::spawn(fixture.edge.clone().serve(listener, None));
+        let port = tokio::spawn(fixture.edge.clone().serve(Port::Api, listener, None));
         Served { fixture, url, port }
     }
 
@@ -114,7 +114,7 @@ impl Servers {
         }
         let address = Ipv4Addr::new(192, 0, 2, 9).into();
         let peer = Peer::Network { address, certified: false, direct: true };
-        self.front.edge.clone().handle(peer, request.body(Body::empty()).unwrap()).await
+        self.front.edge.clone().handle(Port::Api, peer, request.body(Body::empty()).unwrap()).await
     }
 
     /// Calls the first server with a message of three bytes.
@@ -126,7 +126,7 @@ impl Servers {
         }
         let body = Body::new(Whole(Bytes::from_static(&[0, 0, 0, 0, 3, 7, 8, 9])));
         let caller = Peer::Network { address: [192, 0, 2, 9].into(), certified: false, direct: true };
-        let call = self.front.edge.clone().handle(caller, request.body(body).unwrap());
+        let call = self.front.edge.clone().handle(Port::Api, caller, request.body(body).unwrap());
         tokio::spawn(async { end(call.await).await })
     }
 }
@@ -202,7 +202,7 @@ async fn the_owner_refuses_a_call_without_a_token_that_another_server_let_in() {
         let body = Body::new(Whole(Bytes::from_static(&[0, 0, 0, 0, 3, 7, 8, 9])));
         let request = Request::post(SUBMIT).header("content-type", "application/grpc").body(body).unwrap();
         let here = Peer::Network { address: Ipv4Addr::LOCALHOST.into(), certified: false, direct: true };
-        let call = servers.front.edge.clone().handle(here, request);
+        let call = servers.front.edge.clone().handle(Port::Api, here, request);
         tokio::spawn(async { end(call.await).await })
     };
     assert_eq!(ended(call()).await, (Code::Unauthenticated, "UNAUTHENTICATED".to_owned()));

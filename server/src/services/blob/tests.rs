@@ -75,7 +75,7 @@ fn messages_count_in_the_window_with_all_their_bytes() {
         });
         let body = Body::new(axum::body::Body::from_stream(stream::iter(messages)));
         let mut request = http::Request::post("/cloakwork.v1.BlobService/Write").body(body).expect("a request");
-        let principal = Principal { tenant: Tenant::new("acme").expect("a name"), shard: 0, scopes: Scopes::ALL };
+        let principal = Principal::without_token(Tenant::new("acme").expect("a name"), Scopes::ALL);
         request.extensions_mut().insert(principal);
         let telemetry = Arc::new(Telemetry::new(10).expect("metrics"));
         let blobs = Blobs { keystore, limits: Arc::default(), transfers: Transfers::new(telemetry) };

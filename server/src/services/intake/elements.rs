@@ -6,6 +6,7 @@ use prost::{DecodeError, Message};
 use crate::{
     error::{ApiError, INVALID_ARGUMENT, QUOTA_EXCEEDED, REQUEST_TOO_LARGE, Reason},
     limits::Limits,
+    tenant_limits::OWN_LIMITS,
 };
 
 /// Refuses a request with more elements than its handler accepts.
@@ -31,6 +32,13 @@ struct List {
 /// Every call whose request is one message with a list of messages. A test compares the table with
 /// the protocol.
 const LISTS: &[List] = &[
+    List {
+        path: "/cloakwork.v1.AdminService/SetTenantLimits",
+        elements: "limits",
+        count: |message| Ok(SetTenantLimits::decode(message)?.limits.len()),
+        max: |_| OWN_LIMITS.len() as u64,
+        refusal: INVALID_ARGUMENT,
+    },
     List {
         path: "/cloakwork.v1.BlobService/FindMissing",
         elements: "digests",
@@ -70,6 +78,12 @@ const LISTS: &[List] = &[
 
 // Each message below has only the list of the message of its name. Decoding skips all other fields,
 // and allocates nothing for elements of type `()`.
+
+#[derive(Clone, PartialEq, Message)]
+struct SetTenantLimits {
+    #[prost(message, repeated, tag = "2")]
+    limits: Vec<()>,
+}
 
 #[derive(Clone, PartialEq, Message)]
 struct FindMissing {
@@ -124,6 +138,10 @@ mod tests {
             ..Default::default()
         });
         match path.rsplit_once('/').expect("a path").1 {
+            "SetTenantLimits" => {
+                let limits = vec![v1::TenantLimit::default(); count];
+                v1::SetTenantLimitsRequest { name: "tenants/a".to_owned(), limits }.encode_to_vec()
+            }
             "FindMissing" => v1::FindMissingRequest { digests }.encode_to_vec(),
             "RunJob" => v1::RunJobRequest { request_id, spec }.encode_to_vec(),
             "SubmitJob" => v1::SubmitJobRequest { request_id, spec }.encode_to_vec(),
@@ -136,7 +154,7 @@ mod tests {
     #[test]
     fn each_request_is_refused_from_the_first_element_beyond_its_limit() {
         let limits = Limits { find_missing: 20, key_parts: 30, ..Limits::default() };
-        for (list, max) in LISTS.iter().zip([20, 1024, 1024, 30, 30]) {
+        for (list, max) in LISTS.iter().zip([OWN_LIMITS.len(), 20, 1024, 1024, 30, 30]) {
             let path = list.path;
             assert_eq!(check(path, &request(path, max), &limits), Ok(()), "{path}");
             let refusal = check(path, &request(path, max + 1), &limits).expect_err(path);

@@ -32,6 +32,7 @@ use crate::{
     programs::Compiler,
     quota::Quota,
     store::tests::new_job,
+    tenant_limits::TenantLimits,
     test_backend::TestBackend,
     test_objects::{self, KEY, set},
 };
@@ -113,7 +114,7 @@ impl Fixture {
         let transfers = Transfers::new(telemetry.clone());
         let outputs = Outputs {
             keystore: keystore.clone(),
-            quota: Quota::new(store.clone(), limits.tenant_inline_bytes),
+            quota: Quota::new(store.clone(), TenantLimits::default(), limits.tenant_inline_bytes),
             store,
             compiler: Compiler::new(&limits),
             clock: time.clock(),

@@ -6,7 +6,11 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use cloakwork_tests_service::MUTED;
 
 fn main() -> ExitCode {
+    if std::env::var_os(MUTED).is_some() {
+        cloakwork_telemetry::mute();
+    }
     cloakwork_server::cli::Cli::parse().run()
 }

@@ -302,7 +302,7 @@ impl Cluster {
         let wish = self.plan.wishes[request];
         let id = JobId(u128::from(self.random.next()));
         let Some(owner) = &mut self.servers[server].owner else { return };
-        if owner.core.admit(wish.group.tenant).is_err() {
+        if owner.core.admit(wish.group.tenant, None).is_err() {
             return;
         }
         owner.requests.insert(request, id);

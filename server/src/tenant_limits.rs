@@ -1,0 +1,156 @@
+//! Limits of single tenants, which operators set in place of those of the server.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use cloakwork_storage::{Asker, Database, Error, Rows};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{
+    audit::Act,
+    auth::{StoreError, TokenStore, name_of},
+    error::{ApiError, INVALID_ARGUMENT},
+    limits::Limit,
+    tenant::Tenant,
+};
+
+/// Names of the limits that a tenant can have of its own.
+pub const OWN_LIMITS: [&str; 5] =
+    ["tenant_bytes", "tenant_day_bootstraps", "tenant_inline_bytes", "tenant_keys", "tenant_queued_jobs"];
+
+/// Time between two reads of all limits. A change takes effect after at most this time.
+const READ_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Maximum number of limits of single tenants. Further ones are refused.
+const TENANT_LIMITS_MAX: u32 = 50_000;
+
+/// The limits of all tenants that have some of their own. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct TenantLimits(Arc<RwLock<HashMap<String, [Option<u64>; OWN_LIMITS.len()]>>>);
+
+impl TenantLimits {
+    /// The value of a limit for a tenant: its own if it has one, otherwise that of the server.
+    pub fn of(&self, tenant: &str, limit: OwnLimit, of_server: u64) -> u64 {
+        let limits = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        limits.get(tenant).and_then(|own| own[limit as usize]).unwrap_or(of_server)
+    }
+
+    /// Reads the limits until the task is dropped.
+    pub async fn follow(self, database: Database) {
+        let mut interval = interval(READ_INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            interval.tick().await;
+            if let Err(error) = self.read(&database).await {
+                tracing::debug!(%error, "limits of tenants were not read; the latest ones stay in force");
+            }
+        }
+    }
+
+    /// Reads the limits.
+    pub async fn read(&self, database: &Database) -> Result<(), Error> {
+        let mut reader = database.read(Asker::Server).await?;
+        let query = reader.query("SELECT tenant, name, value FROM tenant_limits LIMIT $1").bind(TENANT_LIMITS_MAX);
+        let mut limits: HashMap<String, [Option<u64>; OWN_LIMITS.len()]> = HashMap::new();
+        for row in &query.all().await? {
+            // A later version may know more limits.
+            let Some(place) = OWN_LIMITS.iter().position(|name| row.text("name").is_ok_and(|text| text == *name))
+            else {
+                continue;
+            };
+            limits.entry(row.text("tenant")?.to_owned()).or_default()[place] = Some(row.unsigned("value")?);
+        }
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        Ok(())
+    }
+}
+
+impl cloakwork_keystore::OwnLimits for TenantLimits {
+    fn bytes(&self, tenant: &str, of_all: u64) -> u64 {
+        self.of(tenant, OwnLimit::Bytes, of_all)
+    }
+
+    fn keys(&self, tenant: &str, of_all: u64) -> u64 {
+        self.of(tenant, OwnLimit::Keys, of_all)
+    }
+}
+
+/// A limit that a tenant can have of its own, in the order of [`OWN_LIMITS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnLimit {
+    /// `tenant_bytes`.
+    Bytes,
+    /// `tenant_day_bootstraps`.
+    DayBootstraps,
+    /// `tenant_inline_bytes`.
+    InlineBytes,
+    /// `tenant_keys`.
+    Keys,
+    /// `tenant_queued_jobs`.
+    QueuedJobs,
+}
+
+/// Checks the name and the value of a limit of a tenant.
+pub fn check(name: &str, value: u64) -> Result<&'static str, ApiError> {
+    let Some(known) = OWN_LIMITS.into_iter().find(|known| *known == name) else {
+        let names = OWN_LIMITS.join(", ");
+        let message = format!("a tenant has no limit of its own with this name: it is one of {names}");
+        return Err(INVALID_ARGUMENT.error(message).field("limits.name", "unknown"));
+    };
+    match Limit::named(known).map(Limit::range) {
+        Some(range) if range.contains(&value) => Ok(known),
+        Some(range) => {
+            let message = format!("{known} must be between {} and {}, not {value}", range.start(), range.end());
+            Err(INVALID_ARGUMENT.error(message).field("limits.value", "out of range"))
+        }
+        None => Err(INVALID_ARGUMENT.error("the server has no such limit")),
+    }
+}
+
+/// The limits that a tenant has of its own, by name.
+pub async fn stored(tokens: &TokenStore, tenant: &str) -> Result<Vec<(String, u64)>, Error> {
+    let mut reader = tokens.database().read(Asker::Server).await?;
+    let query = reader.query("SELECT name, value FROM tenant_limits WHERE tenant = $1 ORDER BY name");
+    let rows = query.bind(tenant).all().await?;
+    rows.iter().map(|row| Ok((row.text("name")?.to_owned(), row.unsigned("value")?))).collect()
+}
+
+/// The limits of all tenants that have some of their own, by tenant and name.
+pub async fn all(tokens: &TokenStore) -> Result<HashMap<String, BTreeMap<String, u64>>, Error> {
+    let mut reader = tokens.database().read(Asker::Server).await?;
+    let query = reader.query("SELECT tenant, name, value FROM tenant_limits LIMIT $1").bind(TENANT_LIMITS_MAX);
+    let mut limits: HashMap<String, BTreeMap<String, u64>> = HashMap::new();
+    for row in &query.all().await? {
+        let of_tenant = limits.entry(row.text("tenant")?.to_owned()).or_default();
+        of_tenant.insert(row.text("name")?.to_owned(), row.unsigned("value")?);
+    }
+    Ok(limits)
+}
+
+/// Replaces the limits that a tenant has of its own. All names come from [`check`].
+pub async fn replace(tokens: &TokenStore, tenant: &Tenant, limits: &[(&'static str, u64)]) -> Result<(), StoreError> {
+    let mut write = tokens.database().write(Asker::Server, Rows::All).await?;
+    let query = write.query("SELECT 1 FROM tenants WHERE name = $1 AND deleting_micros IS NULL");
+    if query.bind(tenant.as_str()).optional().await?.is_none() {
+        return Err(StoreError::TenantUnknown(tenant.clone()));
+    }
+    write.query("DELETE FROM tenant_limits WHERE tenant = $1").bind(tenant.as_str()).execute().await?;
+    let count = write.query("SELECT COUNT(*) AS rows FROM tenant_limits").one().await?.unsigned("rows")?;
+    if count + limits.len() as u64 > u64::from(TENANT_LIMITS_MAX) {
+        return Err(StoreError::TooManyLimits);
+    }
+    for (name, value) in limits {
+        let insert = write.query("INSERT INTO tenant_limits (tenant, name, value) VALUES ($1, $2, $3)");
+        let value = i64::try_from(*value).unwrap_or(i64::MAX);
+        insert.bind(tenant.as_str()).bind(*name).bind(value).execute().await?;
+    }
+    let detail = limits.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
+    tokens.note(&mut write, Act { act: "set limits", subject: name_of(tenant), detail }).await?;
+    Ok(write.commit().await?)
+}
+
+#[cfg(test)]
+mod tests;
