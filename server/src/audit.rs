@@ -85,7 +85,8 @@ struct Refusal {
 pub struct Audit {
     database: Database,
     clock: Clock,
-    limits: Limits,
+    /// How long entries are kept.
+    life: Duration,
     refusals: Mutex<HashMap<Refusal, u64>>,
 }
 
@@ -108,7 +109,7 @@ async fn insert(sql: &mut Connection, at_micros: i64, actor: &str, act: &Act, re
 impl Audit {
     /// The log in `database`.
     pub fn new(database: Database, clock: Clock, limits: &Limits) -> Arc<Self> {
-        Arc::new(Self { database, clock, limits: limits.clone(), refusals: Mutex::default() })
+        Arc::new(Self { database, clock, life: Duration::from_secs(limits.audit_seconds), refusals: Mutex::default() })
     }
 
     /// Counts a refused call, if its caller was not allowed to make it. The worker inside this
@@ -180,7 +181,7 @@ impl Audit {
 
     async fn write(&self, refusals: &[(Refusal, u64)]) -> Result<(), Error> {
         let now_micros = self.clock.unix_micros();
-        let before_micros = unix_micros_before(now_micros, Duration::from_secs(self.limits.audit_seconds));
+        let before_micros = unix_micros_before(now_micros, self.life);
         let mut write = self.database.write(Asker::Upkeep, Rows::All).await?;
         for (Refusal { from, method, reason }, count) in refusals {
             let (subject, detail) = ((*method).to_owned(), (*reason).to_owned());

@@ -15,6 +15,7 @@ use tonic::Code;
 pub use cache::Verifier;
 pub(crate) use store::name_of;
 pub use store::{StoreError, TenantRow, TokenRow, TokenStore};
+pub(crate) use token::hex;
 pub use token::{Secret, TokenId};
 
 use crate::{
@@ -51,8 +52,6 @@ pub enum Credential {
         subject: Arc<str>,
         /// Expiry of the token in microseconds since 1970.
         expires_micros: i64,
-        /// The tenant that the token names.
-        tenant: Tenant,
     },
 }
 

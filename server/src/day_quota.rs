@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_clock::{Clock, unix_day};
+use cloakwork_clock::{Clock, DAY_MICROS, unix_day};
 use quick_cache::unsync::Cache;
 
 use crate::{
@@ -27,8 +27,6 @@ const TAKEN_LIFETIME: Duration = Duration::from_secs(5);
 /// Maximum number of tenants whose sums are remembered.
 const DAY_QUOTA_TENANTS_MAX: usize = 4096;
 
-const DAY_MICROS: i64 = 86_400_000_000;
-
 /// Room for bootstraps of the present day. Cheap to clone.
 ///
 /// Jobs count from their admission. After a restart, or when a tenant was not remembered, jobs that
@@ -40,6 +38,8 @@ pub struct DayQuota {
     own: TenantLimits,
     /// The limit of tenants that have none of their own.
     of_server: u64,
+    /// The largest value of the limit, which stands for no limit.
+    no_limit: u64,
     sums: Arc<Mutex<Cache<Arc<str>, Sum>>>,
 }
 
@@ -62,13 +62,15 @@ impl fmt::Debug for DayQuota {
 impl DayQuota {
     /// A quota of `of_server` bootstraps for each tenant that has no limit of its own.
     pub fn new(store: Store, clock: Clock, own: TenantLimits, of_server: u64) -> Self {
-        Self { store, clock, own, of_server, sums: Arc::new(Mutex::new(Cache::new(DAY_QUOTA_TENANTS_MAX))) }
+        let no_limit = Limit::named("tenant_day_bootstraps").map_or(u64::MAX, |row| row.most);
+        let sums = Arc::new(Mutex::new(Cache::new(DAY_QUOTA_TENANTS_MAX)));
+        Self { store, clock, own, of_server, no_limit, sums }
     }
 
     /// Takes room for the bootstraps of a job, or refuses the job until the next day.
     pub async fn take(&self, tenant: &str, bootstraps: u64) -> Result<(), ApiError> {
         let limit = self.own.of(tenant, OwnLimit::DayBootstraps, self.of_server);
-        if Limit::named("tenant_day_bootstraps").is_some_and(|row| limit >= row.most) {
+        if limit >= self.no_limit {
             return Ok(());
         }
         let now_micros = self.clock.unix_micros();
@@ -97,9 +99,7 @@ impl DayQuota {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.into(), sum);
         Ok(())
     }
-}
 
-impl DayQuota {
     /// The latest sum, which has jobs that the store may not have yet. Forgotten after some time,
     /// because jobs that were refused afterwards are in the sum too.
     fn taken_lately(&self, tenant: &str, day: i64) -> u64 {
@@ -166,6 +166,8 @@ mod tests {
         assert!(refused.message().contains("have 2: at most 41"), "{refused}");
         quota().take("b", 41).await.unwrap();
         assert!(quota().take("b", 42).await.is_err());
+        let own = TenantLimits::of_one("b", OwnLimit::DayBootstraps, 42);
+        DayQuota::new(store.clone(), time.clock(), own, 41).take("b", 42).await.unwrap();
         time.advance(Duration::from_secs(90));
         quota().take("a", 40).await.unwrap();
     }

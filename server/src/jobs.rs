@@ -16,7 +16,7 @@ use cloakwork_scheduler::{JobId, Stage};
 use cloakwork_trace::TraceContext;
 
 pub use group::{GROUP_BYTES, group_bytes};
-pub use latency::Timeline;
+pub use latency::{Timeline, stages};
 pub use request::{Request, request_digest, same_request};
 pub use view::timestamp;
 

@@ -10,22 +10,23 @@ use std::{
 use bytes::Bytes;
 use cloakwork_clock::{Clock, unix_day};
 use cloakwork_params::{AnySet, KeyId, SetId};
-use cloakwork_scheduler::{JobId, WorkerId};
+use cloakwork_scheduler::JobId;
 use cloakwork_storage::{Asker, Database, Error};
 
 use crate::{
     audit::{Act, Audit},
     auth::{StoreError, TokenStore},
     database,
-    dispatch::{Dispatcher, Snapshot, Watched},
+    dispatch::{Dispatcher, Snapshot},
     error::{ApiError, INTERNAL, INVALID_ARGUMENT, JOB_NOT_FOUND, NOT_OWNER, WORKER_UNKNOWN},
-    jobs::group_bytes,
+    jobs::{JobView, group_bytes},
     limits::Limits,
+    resource::{JobName, KeyName, WorkerName},
     store::{self, DayUsage, JobPage, Store},
     tenant_limits::{self, TenantLimits},
 };
 
-/// Maximum number of rows of usage in one answer.
+/// Maximum number of rows of usage in an answer of the service.
 pub const USAGE_ROWS_MAX: u32 = 10_000;
 
 /// Number of days that an answer about usage covers without a request for other days.
@@ -43,10 +44,8 @@ pub struct Operators {
     /// Limits.
     pub limits: Arc<Limits>,
     store: Store,
-    /// The dispatcher, once this server owns a shard.
-    dispatcher: OnceLock<Dispatcher>,
-    shard: OnceLock<i32>,
-    database: Database,
+    /// The shard that this server owns, and its dispatcher.
+    owned: OnceLock<(i32, Dispatcher)>,
 }
 
 /// A key of any tenant, as listed.
@@ -55,7 +54,7 @@ pub struct KeyRow {
     /// The tenant.
     pub tenant: String,
     /// ID of the key.
-    pub key_id: Vec<u8>,
+    pub key_id: KeyId,
     /// Bytes of its parts.
     pub bytes: u64,
     /// Number of its parts.
@@ -74,8 +73,7 @@ pub struct Residents(Vec<(Bytes, Arc<str>)>);
 
 impl Residents {
     /// Names of the workers that hold a key in memory.
-    pub fn of(&self, tenant: &str, key_id: &[u8]) -> BTreeSet<String> {
-        let Ok(key_id) = <[u8; 16]>::try_from(key_id).map(KeyId) else { return BTreeSet::new() };
+    pub fn of(&self, tenant: &str, key_id: KeyId) -> BTreeSet<String> {
         // A group is a tenant, a key and a set.
         let groups: Vec<Bytes> = AnySet::all().map(|set| group_bytes(tenant, key_id, set)).collect();
         self.0.iter().filter(|(group, _)| groups.contains(group)).map(|(_, worker)| worker.to_string()).collect()
@@ -91,38 +89,45 @@ impl Operators {
             tenant_limits: TenantLimits::default(),
             limits: Arc::new(limits.clone()),
             store: Store::new(database.clone()).always_as(Asker::Upkeep),
-            dispatcher: OnceLock::new(),
-            shard: OnceLock::new(),
-            database: database.clone(),
+            owned: OnceLock::new(),
         })
     }
 
     /// Sets the shard that this server owns from now on, and its dispatcher.
     pub fn own(&self, shard: i32, dispatcher: Dispatcher) {
         // A server owns at most one shard in its life.
-        let _ = (self.shard.set(shard), self.dispatcher.set(dispatcher));
+        let _ = self.owned.set((shard, dispatcher));
+    }
+
+    /// The shard that this server owns.
+    pub fn shard(&self) -> Option<i32> {
+        self.owned.get().map(|(shard, _)| *shard)
+    }
+
+    fn own_dispatcher(&self) -> Option<&Dispatcher> {
+        self.owned.get().map(|(_, dispatcher)| dispatcher)
     }
 
     fn dispatcher(&self) -> Result<&Dispatcher, ApiError> {
         let missing = || NOT_OWNER.error("this server owns no shard: it has neither workers nor running jobs");
-        self.dispatcher.get().ok_or_else(missing)
-    }
-
-    /// Whether this server owns a shard.
-    pub fn is_owner(&self) -> bool {
-        self.dispatcher.get().is_some()
+        self.own_dispatcher().ok_or_else(missing)
     }
 
     /// The pools, workers and queues of this server. A server without a shard has none.
     pub async fn snapshot(&self) -> Result<Snapshot, ApiError> {
-        match self.dispatcher.get() {
+        match self.own_dispatcher() {
             Some(dispatcher) => dispatcher.snapshot().await,
             None => Ok(Snapshot::default()),
         }
     }
 
     /// Gives a worker of this server no further jobs, or gives it jobs again.
-    pub async fn set_drained(&self, actor: &str, worker: WorkerId, is_drained: bool) -> Result<(), ApiError> {
+    pub async fn set_drained(
+        &self,
+        actor: &str,
+        WorkerName(worker): WorkerName,
+        is_drained: bool,
+    ) -> Result<(), ApiError> {
         let dispatcher = self.dispatcher()?;
         let snapshot = dispatcher.snapshot().await?;
         if snapshot.workers.iter().all(|known| known.id != worker) {
@@ -142,38 +147,36 @@ impl Operators {
     }
 
     /// A job, with its progress if this server runs it.
-    pub async fn job(&self, tenant: &str, job: JobId) -> Result<Watched, ApiError> {
-        let watched = match self.dispatcher.get() {
+    pub async fn job(&self, name: &JobName) -> Result<JobView, ApiError> {
+        let (tenant, job) = (name.tenant.as_str(), JobId(name.job.as_u128()));
+        let watched = match self.own_dispatcher() {
             Some(dispatcher) => dispatcher.watch(tenant, job).await?,
             None => None,
         };
         if let Some(watched) = watched {
-            return Ok(watched);
+            return Ok(watched.borrow().clone());
         }
         let stored = self.store.job(tenant, job, false).await.map_err(database::failed)?;
-        let view = stored.ok_or_else(|| JOB_NOT_FOUND.error("there is no such job"))?;
-        Ok(tokio::sync::watch::Sender::new(view).subscribe())
+        stored.ok_or_else(|| JOB_NOT_FOUND.error("there is no such job"))
     }
 
     /// Cancels an unfinished job of this server's shard.
-    pub async fn cancel(&self, actor: &str, tenant: &str, job: JobId) -> Result<(), ApiError> {
+    pub async fn cancel(&self, actor: &str, name: &JobName) -> Result<(), ApiError> {
         let dispatcher = self.dispatcher()?;
-        self.job(tenant, job).await?;
-        let subject = format!("tenants/{tenant}/jobs/{}", crate::jobs::id::to_text(job));
-        let act = Act { act: "cancel job", subject, detail: String::new() };
+        self.job(name).await?;
+        let act = Act { act: "cancel job", subject: name.to_string(), detail: String::new() };
         self.tokens.by(actor).note_alone(act).await.map_err(database::failed)?;
-        dispatcher.cancel(tenant, job).await.map(drop)
+        dispatcher.cancel(name.tenant.as_str(), JobId(name.job.as_u128())).await.map(drop)
     }
 
-    /// Keys of all tenants after `after` (a tenant and a key ID), by tenant and ID.
-    pub async fn keys(&self, after: Option<&(String, Vec<u8>)>, count: u32) -> Result<Vec<KeyRow>, ApiError> {
-        let (tenant, key) = after.map_or(("", &[][..]), |(tenant, key)| (tenant.as_str(), key.as_slice()));
-        let rows = self.read_keys(tenant, key, count).await.map_err(database::failed)?;
-        Ok(rows)
+    /// Keys of all tenants after `after`, by tenant and ID.
+    pub async fn keys(&self, after: Option<&KeyName>, count: u32) -> Result<Vec<KeyRow>, ApiError> {
+        let (tenant, key) = after.map_or(("", &[][..]), |after| (after.tenant.as_str(), &after.key_id[..]));
+        self.read_keys(tenant, key, count).await.map_err(database::failed)
     }
 
     async fn read_keys(&self, tenant: &str, key: &[u8], count: u32) -> Result<Vec<KeyRow>, Error> {
-        let mut reader = self.database.read(Asker::Upkeep).await?;
+        let mut reader = self.tokens.database().read(Asker::Upkeep).await?;
         let rows = reader.query(KEYS).bind(tenant).bind(key).bind(count).all().await?;
         let mut keys: Vec<KeyRow> = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -187,7 +190,7 @@ impl Operators {
             }
             keys.push(KeyRow {
                 tenant: row.text("tenant")?.to_owned(),
-                key_id: row.bytes("key_id")?.to_vec(),
+                key_id: KeyId(row.array("key_id")?),
                 bytes,
                 parts: count,
                 sets,
@@ -200,31 +203,28 @@ impl Operators {
 
     /// The workers of this server that hold keys in memory.
     pub fn residents(&self) -> Residents {
-        let pools = self.dispatcher.get().map(Dispatcher::pools);
+        let pools = self.own_dispatcher().map(Dispatcher::pools);
         Residents(pools.iter().flat_map(|pools| pools.iter()).flat_map(|pool| pool.resident.iter().cloned()).collect())
     }
 
     /// The limits that tenants have of their own.
     pub async fn own_limits(&self) -> Result<HashMap<String, BTreeMap<String, u64>>, ApiError> {
-        tenant_limits::all(&self.tokens).await.map_err(database::failed)
+        tenant_limits::all(self.tokens.database()).await.map_err(database::failed)
     }
 
-    /// The shard that this server owns, or 0 for none.
-    pub fn shard(&self) -> i32 {
-        self.shard.get().copied().unwrap_or_default()
-    }
-
-    /// The usage of one tenant or of all in these days; by default, in the last thirty.
+    /// The usage of one tenant or of all in these days; by default, in the last thirty. The call
+    /// refuses more than `rows_max` rows, because an answer without some of them would be wrong.
     pub async fn usage(
         &self,
         tenant: Option<&str>,
         days: Option<RangeInclusive<i64>>,
+        rows_max: u32,
     ) -> Result<Vec<DayUsage>, ApiError> {
         let today = unix_day(self.tokens.clock().unix_micros());
         let days = days.unwrap_or(today - USAGE_DAYS + 1..=today);
-        let rows = self.store.days(tenant, days, USAGE_ROWS_MAX + 1).await.map_err(database::failed)?;
-        if rows.len() > USAGE_ROWS_MAX as usize {
-            let message = format!("more than {USAGE_ROWS_MAX} rows: ask for fewer days, or for one tenant");
+        let rows = self.store.days(tenant, days, rows_max + 1).await.map_err(database::failed)?;
+        if rows.len() > rows_max as usize {
+            let message = format!("more than {rows_max} rows: ask for fewer days, or for one tenant");
             return Err(INVALID_ARGUMENT.error(message).field("first_day", "too early"));
         }
         Ok(rows)

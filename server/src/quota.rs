@@ -104,3 +104,20 @@ impl Quota {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::SCHEMAS;
+
+    #[tokio::test]
+    async fn a_tenant_has_room_up_to_the_limit_of_the_server_or_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
+        let own = TenantLimits::of_one("a", OwnLimit::InlineBytes, 10);
+        let quota = Quota::new(Store::new(database), own, 20);
+        assert!(quota.take("a", 11).await.unwrap_err().message().contains("at most 10 (tenant_inline_bytes)"));
+        quota.take("a", 10).await.unwrap();
+        assert!(!quota.take_if_any("b", 21).await.unwrap() && quota.take_if_any("b", 20).await.unwrap());
+    }
+}

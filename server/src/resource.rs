@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use cloakwork_scheduler::WorkerId;
 use uuid::Uuid;
 
 use crate::{
@@ -109,6 +110,26 @@ names! {
     JobName = "jobs" job: Uuid;
     /// `tenants/{tenant}/uploads/{upload}`.
     UploadName = "uploads" upload: [u8; 16];
+}
+
+/// `workers/{UUID}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerName(pub WorkerId);
+
+impl WorkerName {
+    /// Parses a name.
+    pub fn parse(text: &str) -> Result<Self, ApiError> {
+        let id = text.strip_prefix("workers/").and_then(Uuid::read);
+        let id = id.ok_or_else(|| malformed(text, "workers/", Uuid::FORM))?;
+        Ok(Self(WorkerId(id.as_u128())))
+    }
+}
+
+impl fmt::Display for WorkerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("workers/")?;
+        Uuid::from_u128(self.0.0).write(f)
+    }
 }
 
 /// `tenants/{tenant}/jobs/{job}/outputs/{index}`.

@@ -52,19 +52,21 @@ impl TenantLimits {
 
     /// Reads the limits.
     pub async fn read(&self, database: &Database) -> Result<(), Error> {
-        let mut reader = database.read(Asker::Server).await?;
-        let query = reader.query("SELECT tenant, name, value FROM tenant_limits LIMIT $1").bind(TENANT_LIMITS_MAX);
-        let mut limits: HashMap<String, [Option<u64>; OWN_LIMITS.len()]> = HashMap::new();
-        for row in &query.all().await? {
-            // A later version may know more limits.
-            let Some(place) = OWN_LIMITS.iter().position(|name| row.text("name").is_ok_and(|text| text == *name))
-            else {
-                continue;
-            };
-            limits.entry(row.text("tenant")?.to_owned()).or_default()[place] = Some(row.unsigned("value")?);
-        }
+        // A later version may know more limits.
+        let known = |own: BTreeMap<String, u64>| OWN_LIMITS.map(|name| own.get(name).copied());
+        let limits = all(database).await?.into_iter().map(|(tenant, own)| (tenant, known(own))).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = limits;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl TenantLimits {
+    /// The limits of one tenant that has one limit of its own.
+    pub fn of_one(tenant: &str, limit: OwnLimit, value: u64) -> Self {
+        let mut own = [None; OWN_LIMITS.len()];
+        own[limit as usize] = Some(value);
+        Self(Arc::new(RwLock::new([(tenant.to_owned(), own)].into())))
     }
 }
 
@@ -110,17 +112,9 @@ pub fn check(name: &str, value: u64) -> Result<&'static str, ApiError> {
     }
 }
 
-/// The limits that a tenant has of its own, by name.
-pub async fn stored(tokens: &TokenStore, tenant: &str) -> Result<Vec<(String, u64)>, Error> {
-    let mut reader = tokens.database().read(Asker::Server).await?;
-    let query = reader.query("SELECT name, value FROM tenant_limits WHERE tenant = $1 ORDER BY name");
-    let rows = query.bind(tenant).all().await?;
-    rows.iter().map(|row| Ok((row.text("name")?.to_owned(), row.unsigned("value")?))).collect()
-}
-
 /// The limits of all tenants that have some of their own, by tenant and name.
-pub async fn all(tokens: &TokenStore) -> Result<HashMap<String, BTreeMap<String, u64>>, Error> {
-    let mut reader = tokens.database().read(Asker::Server).await?;
+pub async fn all(database: &Database) -> Result<HashMap<String, BTreeMap<String, u64>>, Error> {
+    let mut reader = database.read(Asker::Server).await?;
     let query = reader.query("SELECT tenant, name, value FROM tenant_limits LIMIT $1").bind(TENANT_LIMITS_MAX);
     let mut limits: HashMap<String, BTreeMap<String, u64>> = HashMap::new();
     for row in &query.all().await? {

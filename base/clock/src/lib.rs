@@ -21,7 +21,9 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 
 pub use manual::ManualClock;
-pub use unix::{micros_of, to_system_time, unix_day, unix_micros_after, unix_micros_before, unix_micros_of};
+pub use unix::{
+    DAY_MICROS, micros_of, to_system_time, unix_day, unix_micros_after, unix_micros_before, unix_micros_of,
+};
 
 use manual::Times;
 

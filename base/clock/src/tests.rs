@@ -3,8 +3,6 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::*;
 
 const DAY: Duration = Duration::from_secs(86_400);
-const DAY_MICROS: i64 = 86_400_000_000;
-
 #[test]
 fn a_manual_clock_stands_until_it_is_advanced_and_drives_both_times() {
     let manual = ManualClock::at(DAY_MICROS);

@@ -23,12 +23,13 @@ pub fn unix_micros_before(unix_micros: i64, span: Duration) -> i64 {
     unix_micros.saturating_sub(i64::try_from(span.as_micros()).unwrap_or(i64::MAX))
 }
 
+/// Microseconds of a day of Unix time.
+pub const DAY_MICROS: i64 = 86_400_000_000;
+
 /// The day (UTC) of a Unix time in microseconds, as a number of days since 1970.
 pub fn unix_day(unix_micros: i64) -> i64 {
     unix_micros.div_euclid(DAY_MICROS)
 }
-
-const DAY_MICROS: i64 = 86_400_000_000;
 
 /// The time with this Unix time in microseconds. Times before 1970 become 1970.
 pub fn to_system_time(unix_micros: i64) -> SystemTime {

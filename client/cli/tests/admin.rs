@@ -122,7 +122,7 @@ impl AdminService for Fake {
         answer(v1::ResumeWorkerResponse {})
     }
 
-    /// Three pages, of which the second is empty.
+    /// Three pages. The second page is empty.
     async fn list_tenants(&self, request: Request<v1::ListTenantsRequest>) -> Answer<v1::ListTenantsResponse> {
         let (tenants, next) = match self.admit(request)?.page_token.as_str() {
             "" => (vec![tenant("acme"), tenant(HOSTILE)], "second"),

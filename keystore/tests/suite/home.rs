@@ -12,8 +12,8 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cloakwork_clock::{Clock, ManualClock, unix_micros_after};
 use cloakwork_keystore::{
-    BlobInfo, Digest, Error, Keystore, Limits, Options, RequestId, S3Options, SCHEMA, StoreOptions, TenantId,
-    UploadInfo,
+    BlobInfo, Digest, Error, Keystore, Limits, Options, OwnLimits, RequestId, S3Options, SCHEMA, StoreOptions,
+    TenantId, UploadInfo,
 };
 use cloakwork_storage::{Database, Schema};
 use cloakwork_tests_bucket::Bucket;
@@ -30,6 +30,7 @@ pub(crate) struct Home {
     store: StoreOptions,
     bytes_at: PathBuf,
     pub(crate) limits: Limits,
+    pub(crate) own_limits: Option<Arc<dyn OwnLimits>>,
     pub(crate) allow_weak_sets: bool,
     time: ManualClock,
     requests: AtomicU64,
@@ -129,7 +130,18 @@ impl Home {
         // A day later than the S3 server, whose objects are therefore a day old.
         let time = ManualClock::at(unix_micros_after(Clock::system().unix_micros(), DAY));
         let (requests, gate, opened) = (AtomicU64::new(1), Gate::default(), Mutex::default());
-        Self { directory, store, bytes_at, limits, allow_weak_sets: true, time, requests, gate, opened }
+        Self {
+            directory,
+            store,
+            bytes_at,
+            limits,
+            own_limits: None,
+            allow_weak_sets: true,
+            time,
+            requests,
+            gate,
+            opened,
+        }
     }
 
     pub(crate) async fn open(&self) -> Keystore {
@@ -173,7 +185,7 @@ impl Home {
             allow_weak_sets: self.allow_weak_sets,
             limits: self.limits.clone(),
             clock: self.time.clock(),
-            own_limits: None,
+            own_limits: self.own_limits.clone(),
             watch: None,
         }
     }

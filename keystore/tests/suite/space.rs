@@ -1,13 +1,14 @@
 //! Limits: quota, numbers of uploads, eviction, and protection from eviction.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use cloakwork_keystore::{Digest, Error, Pin, Pinning, Releasing};
+use cloakwork_keystore::{Digest, Error, OwnLimits, Pin, Pinning, Releasing};
+use cloakwork_params::KeyId;
 use cloakwork_storage::{Asker, Batch, Rows, Survival};
 
 use crate::{
     home::{Home, Kind, other_tenant, read, tenant},
-    objects::{KEY, bootstrap_key, list, toy},
+    objects::{KEY, bootstrap_key, key_switch_key, list, toy},
 };
 
 on_both_stores!(pinned_blobs_stay_and_the_oldest_unpinned_blob_is_evicted);
@@ -224,6 +225,49 @@ async fn the_quota_counts_announced_bytes() {
     keystore.put(&other_tenant(), bytes[2].clone(), None).await.expect("fits");
     keystore.delete(&tenant(), &Digest::of(&bytes[0])).await.expect("free");
     home.upload(&keystore, &bytes[2]).await.expect("fits");
+}
+
+/// The limits of [`tenant`].
+#[derive(Debug)]
+struct OfOne {
+    bytes: u64,
+    keys: u64,
+}
+
+impl OwnLimits for OfOne {
+    fn bytes(&self, name: &str, of_all: u64) -> u64 {
+        if name == tenant().as_str() { self.bytes } else { of_all }
+    }
+
+    fn keys(&self, name: &str, of_all: u64) -> u64 {
+        if name == tenant().as_str() { self.keys } else { of_all }
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_may_have_limits_of_its_own() {
+    let mut home = Home::local();
+    let (first, second) = (key_switch_key(toy(), KEY, 1), key_switch_key(toy(), KeyId([8; 16]), 1));
+    let size = first.len() as u64;
+    home.limits.tenant_bytes = size;
+    home.limits.keys_per_tenant = 0;
+    home.own_limits = Some(Arc::new(OfOne { bytes: 2 * size, keys: 1 }));
+    let keystore = home.open().await;
+    let digests = [first.clone(), second].map(|bytes| (Digest::of(&bytes), bytes));
+    for (_, bytes) in &digests {
+        home.upload(&keystore, bytes).await.expect("within the own limit");
+    }
+    let error = home.begin(&keystore, &Digest::of(&list(1, 1))).await.expect_err("too much");
+    assert!(matches!(error, Error::QuotaExceeded { limit, .. } if limit == 2 * size), "{error}");
+    keystore.register_key(&tenant(), &home.request(), &[digests[0].0]).await.expect("one key");
+    let second = keystore.register_key(&tenant(), &home.request(), &[digests[1].0]).await;
+    assert_eq!(second.expect_err("two keys").kind(), "QuotaExceeded");
+    // Other tenants keep the limits of all.
+    keystore.put(&other_tenant(), first.clone(), None).await.expect("one key fits");
+    let error = keystore.put(&other_tenant(), list(1, 1), None).await.expect_err("too much");
+    assert!(matches!(error, Error::QuotaExceeded { limit, .. } if limit == size), "{error}");
+    let none = keystore.register_key(&other_tenant(), &home.request(), &[digests[0].0]).await;
+    assert_eq!(none.expect_err("no key").kind(), "QuotaExceeded");
 }
 
 /// A tenant that fills the space and renews all of its blobs without end blocks only itself.

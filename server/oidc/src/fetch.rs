@@ -61,7 +61,7 @@ pub(crate) struct Fetcher {
     discovers: bool,
 }
 
-/// The description of an issuer, of which only two members are read.
+/// The two members of an issuer's description that are read. Others are ignored.
 #[derive(Deserialize)]
 struct Description {
     issuer: String,

@@ -1,4 +1,4 @@
-//! The form of a token: three parts, of which the first is a header.
+//! The form of a token: a header, claims and a signature, each in base64url.
 
 use serde_json::Value;
 

@@ -30,7 +30,7 @@ const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Maximum number of unknown tokens of the issuer that are verified at the same time. Each may wait
 /// for the issuer's keys.
-const ISSUED_MAX: usize = 64;
+pub(super) const ISSUED_MAX: usize = 64;
 
 /// Verifies tokens.
 pub struct Verifier {
@@ -198,22 +198,14 @@ impl Verifier {
         let stored = self.store.find(&id).await.map_err(database::failed)?;
         let stored = stored.filter(|stored| token.matches(&stored.hash));
         let stored = stored.ok_or_else(|| UNAUTHENTICATED.error("no such token"))?;
-        let now_micros = self.store.clock().unix_micros();
-        if stored.revoked_micros.is_some() || stored.tenant_revoked_micros.is_some() {
-            return Err(TOKEN_EXPIRED.error(format!("the token {id} was revoked")));
-        }
-        if stored.expires_micros.is_some_and(|end| end <= now_micros) {
-            return Err(TOKEN_EXPIRED.error(format!("the token {id} has expired")));
-        }
+        let left = stored.time_left(self.store.clock().unix_micros());
+        let left = left.map_err(|void| TOKEN_EXPIRED.error(format!("the token {id} {void}")))?;
         let corrupt = |what: &str| {
             tracing::error!(token_id = %id, "the row of a token has a malformed {what}");
             UNAUTHENTICATED.error("no such token")
         };
         let tenant = Tenant::new(&stored.tenant).map_err(|_| corrupt("tenant"))?;
         let scopes = Scopes::parse(&stored.scopes).map_err(|_| corrupt("list of scopes"))?;
-        let left = stored.expires_micros.map_or(Duration::MAX, |end| {
-            Duration::from_micros(u64::try_from(end.saturating_sub(now_micros)).unwrap_or_default())
-        });
         self.store.note_use(id, &stored);
         Ok((Principal { tenant, shard: stored.shard, scopes, credential: Credential::Token(token.id()) }, left))
     }

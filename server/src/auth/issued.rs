@@ -40,7 +40,6 @@ pub(super) async fn verify(
     let credential = Credential::Issued {
         subject: printable_at_most(&claims.subject, SUBJECT_CHARS_MAX).into(),
         expires_micros: claims.expires_unix_micros,
-        tenant: tenant.clone(),
     };
     let left = Duration::from_micros(u64::try_from(left).unwrap_or_default());
     Ok((Principal { tenant, shard, scopes, credential }, left))

@@ -105,10 +105,21 @@ pub(super) struct Stored {
     pub(super) shard: i32,
     pub(super) hash: [u8; 32],
     pub(super) scopes: String,
-    pub(super) expires_micros: Option<i64>,
-    pub(super) revoked_micros: Option<i64>,
-    pub(super) tenant_revoked_micros: Option<i64>,
+    expires_micros: Option<i64>,
+    revoked_micros: Option<i64>,
+    tenant_revoked_micros: Option<i64>,
     last_used_micros: Option<i64>,
+}
+
+/// Why a token is not valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Void {
+    /// The token or its tenant was revoked.
+    #[error("was revoked")]
+    Revoked,
+    /// The token has expired.
+    #[error("has expired")]
+    Expired,
 }
 
 impl TenantRow {
@@ -152,6 +163,16 @@ impl Stored {
             tenant_revoked_micros: row.int_or_null("tenant_revoked_micros")?,
             last_used_micros: row.int_or_null("last_used_micros")?,
         })
+    }
+
+    /// The time until the token expires, or why it is not valid.
+    pub(super) fn time_left(&self, now_micros: i64) -> Result<Duration, Void> {
+        if self.revoked_micros.is_some() || self.tenant_revoked_micros.is_some() {
+            return Err(Void::Revoked);
+        }
+        let Some(end) = self.expires_micros else { return Ok(Duration::MAX) };
+        let left = u64::try_from(end.saturating_sub(now_micros)).unwrap_or_default();
+        if left == 0 { Err(Void::Expired) } else { Ok(Duration::from_micros(left)) }
     }
 }
 
@@ -375,11 +396,8 @@ impl TokenStore {
 
     /// Whether a token that was valid before is still valid.
     pub async fn is_valid(&self, id: &TokenId) -> Result<bool, Error> {
-        let now_micros = self.clock.unix_micros();
-        Ok(self.find(id).await?.is_some_and(|stored| {
-            let has_expired = stored.expires_micros.is_some_and(|end| end <= now_micros);
-            stored.revoked_micros.is_none() && stored.tenant_revoked_micros.is_none() && !has_expired
-        }))
+        let stored = self.find(id).await?;
+        Ok(stored.is_some_and(|stored| stored.time_left(self.clock.unix_micros()).is_ok()))
     }
 
     /// The token with this public part.

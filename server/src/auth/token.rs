@@ -96,7 +96,8 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-fn hex(text: &mut String, bytes: &[u8]) {
+/// Appends bytes in hexadecimal.
+pub(crate) fn hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");

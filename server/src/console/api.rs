@@ -2,7 +2,7 @@
 
 mod view;
 
-use std::{fmt::Write as _, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     Extension, Json,
@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use cloakwork_clock::unix_day;
-use cloakwork_scheduler::{JobId, WorkerId};
+use cloakwork_scheduler::JobId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tonic::Code;
@@ -26,11 +26,11 @@ use super::{
 };
 use crate::{
     audit::Act,
-    auth::{Credential, Peer},
+    auth::{Peer, Principal, Scope},
     database,
-    error::{ApiError, INTERNAL, INVALID_ARGUMENT, NAME_INVALID, PERMISSION_DENIED, UNAUTHENTICATED, quoted},
+    error::{ApiError, INTERNAL, INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED},
     jobs::id,
-    resource::JobName,
+    resource::{JobName, KeyName, WorkerName},
     tenant::Tenant,
 };
 
@@ -42,6 +42,10 @@ const CONSOLE_TENANTS_MAX: u32 = 1000;
 
 /// Maximum number of days of usage that the console shows.
 const USAGE_DAYS_MAX: i64 = 400;
+
+/// Maximum number of rows of usage that the console shows: thirty days of all tenants that the
+/// console lists.
+const CONSOLE_USAGE_ROWS_MAX: u32 = 30_000;
 
 /// An error as an answer.
 pub(super) struct Refusal(Box<Response>);
@@ -108,12 +112,12 @@ pub(super) async fn login(
     headers: HeaderMap,
     login: Body<Login>,
 ) -> Result<Response, Refusal> {
-    let (actor, credential) = match body(login)? {
-        Login { link: Some(code), token: None } => (by_link(&console, peer, &code)?, Credential::Connection),
+    let (actor, principal) = match body(login)? {
+        Login { link: Some(code), token: None } => by_link(&console, peer, &code)?,
         Login { link: None, token: Some(token) } => by_token(&console, peer, &token).await?,
         _ => return Err(INVALID_ARGUMENT.error("send either a link or a token").into()),
     };
-    let begun = console.sessions.begin(actor, credential);
+    let begun = console.sessions.begin(actor, principal);
     let (session, cookie) = begun.map_err(|error| INTERNAL.error(format!("no randomness: {error}")))?;
     let act = Act { act: "log in", subject: "console".to_owned(), detail: String::new() };
     console.operators.tokens.by(&session.actor).note_alone(act).await.map_err(database::failed)?;
@@ -131,11 +135,12 @@ pub(super) async fn login(
     Ok(([(SET_COOKIE, cookie)], Json(body)).into_response())
 }
 
-fn by_link(console: &Console, peer: Peer, code: &str) -> Result<String, ApiError> {
+fn by_link(console: &Console, peer: Peer, code: &str) -> Result<(String, Principal), ApiError> {
     // The right link works at once, also while others at the same address guess. Guessing 256 bits
     // is hopeless.
     if console.link.as_ref().is_some_and(|link| link.redeem(code)) {
-        return Ok("console at this machine".to_owned());
+        let principal = Principal::without_token(Tenant::local(), [Scope::Admin].into_iter().collect());
+        return Ok(("console at this machine".to_owned(), principal));
     }
     let message = "the link was used already, or is of an earlier start: `cloakwork-server console` prints a new one";
     let error = UNAUTHENTICATED.error(message);
@@ -148,7 +153,7 @@ fn by_link(console: &Console, peer: Peer, code: &str) -> Result<String, ApiError
 /// The login, as the audit log names it.
 const LOGIN: &str = "/console/api/login";
 
-async fn by_token(console: &Console, peer: Peer, token: &str) -> Result<(String, Credential), ApiError> {
+async fn by_token(console: &Console, peer: Peer, token: &str) -> Result<(String, Principal), ApiError> {
     let is_near = |address: IpAddr| address.to_canonical().is_loopback() || console.trusted_networks.contains(address);
     if !console.has_tls && !console.is_on_loopback && !peer.ip().is_some_and(is_near) {
         let message = "a token would travel unencrypted: set listen.admin_tls, connect through a tunnel to this machine, \
@@ -156,7 +161,7 @@ async fn by_token(console: &Console, peer: Peer, token: &str) -> Result<(String,
         return Err(PERMISSION_DENIED.error(message));
     }
     match console.authenticator.operator(token, peer.address()).await {
-        Ok(principal) => Ok((format!("console, {}", principal.actor()), principal.credential)),
+        Ok(principal) => Ok((format!("console, {}", principal.actor()), principal)),
         Err(error) => {
             if matches!(error.reason().grpc, Code::Unauthenticated | Code::PermissionDenied) {
                 console.failed(peer);
@@ -207,9 +212,7 @@ pub(super) struct Named {
 }
 
 pub(super) async fn job(State(console): State<Arc<Console>>, Query(Named { name }): Query<Named>) -> Answer {
-    let JobName { tenant, job } = JobName::parse(&name)?;
-    let watched = console.operators.job(tenant.as_str(), JobId(job.as_u128())).await?;
-    let view = watched.borrow().clone();
+    let view = console.operators.job(&JobName::parse(&name)?).await?;
     Ok(Json(view::job(&view.to_proto(), &view.meta, true)))
 }
 
@@ -218,8 +221,7 @@ pub(super) async fn cancel(
     Extension(session): Extension<Session>,
     named: Body<Named>,
 ) -> Answer {
-    let JobName { tenant, job } = JobName::parse(&body(named)?.name)?;
-    console.operators.cancel(&session.actor, tenant.as_str(), JobId(job.as_u128())).await?;
+    console.operators.cancel(&session.actor, &JobName::parse(&body(named)?.name)?).await?;
     Ok(Json(json!({})))
 }
 
@@ -245,9 +247,7 @@ pub(super) async fn resume(
 }
 
 async fn set_drained(console: &Console, session: &Session, name: &str, is_drained: bool) -> Answer {
-    let id = name.strip_prefix("workers/").and_then(|id| Uuid::try_parse(id).ok());
-    let id = id.ok_or_else(|| NAME_INVALID.error(format!("a worker is workers/{{UUID}}, not {}", quoted(name))))?;
-    console.operators.set_drained(&session.actor, WorkerId(id.as_u128()), is_drained).await?;
+    console.operators.set_drained(&session.actor, WorkerName::parse(name)?, is_drained).await?;
     Ok(Json(json!({})))
 }
 
@@ -257,11 +257,11 @@ pub(super) struct After {
 }
 
 pub(super) async fn keys(State(console): State<Arc<Console>>, Query(page): Query<After>) -> Answer {
-    let after = page.after.as_deref().map(key_position).transpose()?;
+    let after = page.after.as_deref().map(KeyName::parse).transpose()?;
     let mut keys = console.operators.keys(after.as_ref(), PAGE_ROWS + 1).await?;
     let has_more = keys.len() > PAGE_ROWS as usize;
     keys.truncate(PAGE_ROWS as usize);
-    let next = keys.last().filter(|_| has_more).map(|last| format!("{}/{}", last.tenant, hex(&last.key_id)));
+    let next = keys.last().filter(|_| has_more).map(|last| format!("tenants/{}/keys/{}", last.tenant, last.key_id));
     let residents = console.operators.residents();
     let keys: Vec<Value> = keys.iter().map(|key| view::key(key, &residents)).collect();
     Ok(Json(json!({"keys": keys, "next": next})))
@@ -284,15 +284,9 @@ pub(super) struct UsageOf {
 pub(super) async fn usage(State(console): State<Arc<Console>>, Query(wanted): Query<UsageOf>) -> Answer {
     let tenant = wanted.tenant.as_deref().map(Tenant::new).transpose()?;
     let today = unix_day(console.clock.unix_micros());
-    let mut count = wanted.days.unwrap_or(30).clamp(1, USAGE_DAYS_MAX);
-    // Very many tenants leave room for fewer days.
-    let rows = loop {
-        let days = today - count + 1..=today;
-        match console.operators.usage(tenant.as_ref().map(Tenant::as_str), Some(days)).await {
-            Err(error) if error.reason() == INVALID_ARGUMENT && count > 1 => count /= 2,
-            rows => break rows?,
-        }
-    };
+    let count = wanted.days.unwrap_or(30).clamp(1, USAGE_DAYS_MAX);
+    let (tenant, days) = (tenant.as_ref().map(Tenant::as_str), today - count + 1..=today);
+    let rows = console.operators.usage(tenant, Some(days), CONSOLE_USAGE_ROWS_MAX).await?;
     let days: Vec<Value> = rows.iter().map(view::usage).collect();
     Ok(Json(json!({"days": days})))
 }
@@ -316,20 +310,4 @@ pub(super) async fn audit(State(console): State<Arc<Console>>, Query(page): Quer
 fn job_id(text: &str) -> Result<JobId, ApiError> {
     let id = Uuid::try_parse(text).map_err(|_| INVALID_ARGUMENT.error("the page does not begin at an ID"))?;
     Ok(JobId(id.as_u128()))
-}
-
-/// The key after which a page begins: `{tenant}/{key ID}`.
-fn key_position(text: &str) -> Result<(String, Vec<u8>), ApiError> {
-    let malformed = || INVALID_ARGUMENT.error("the page does not begin at a key");
-    let (tenant, key) = text.split_once('/').ok_or_else(malformed)?;
-    let key = Uuid::try_parse(key).map_err(|_| malformed())?;
-    Ok((Tenant::new(tenant)?.as_str().to_owned(), key.into_bytes().to_vec()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

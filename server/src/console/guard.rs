@@ -111,12 +111,13 @@ pub(super) async fn session(State(console): State<Arc<Console>>, mut request: Re
 /// The refusal of a session whose token or tenant was revoked.
 async fn void(console: &Console, session: &Session) -> Option<Refusal> {
     let tokens = &console.operators.tokens;
-    let is_valid = match &session.credential {
+    let is_valid = match &session.principal.credential {
         Credential::Connection => return None,
         Credential::Token(token) => tokens.is_valid(token).await,
         // The session ends with the token. The tenant may end earlier.
-        Credential::Issued { tenant, .. } => {
-            tokens.standing(tenant).await.map(|standing| standing.is_some_and(|(_, is_revoked)| !is_revoked))
+        Credential::Issued { .. } => {
+            let standing = tokens.standing(&session.principal.tenant).await;
+            standing.map(|standing| standing.is_some_and(|(_, is_revoked)| !is_revoked))
         }
     };
     match is_valid {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt::Write as _,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -10,7 +9,7 @@ use cloakwork_clock::Clock;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use crate::auth::Credential;
+use crate::auth::{Credential, Principal, hex};
 
 /// Maximum number of sessions. Beyond it, the session that ends first is dropped.
 const SESSIONS_MAX: usize = 64;
@@ -29,8 +28,8 @@ const SECRET_BYTES: usize = 32;
 pub(super) struct Session {
     /// The operator, as the audit log names it.
     pub(super) actor: String,
-    /// The credential that the session began with.
-    pub(super) credential: Credential,
+    /// The caller that logged in.
+    pub(super) principal: Principal,
     /// Proves that a call comes from a page of the console.
     pub(super) csrf: Secret,
     /// End of the session in microseconds since 1970.
@@ -53,10 +52,7 @@ impl Secret {
         let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
         getrandom::fill(bytes.as_mut())?;
         let mut text = Zeroizing::new(String::with_capacity(2 * SECRET_BYTES));
-        for byte in bytes.iter() {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
+        hex(&mut text, bytes.as_ref());
         Ok(Self(text))
     }
 
@@ -82,13 +78,13 @@ impl Sessions {
     }
 
     /// Begins a session. Returns it with the value of its cookie.
-    pub(super) fn begin(&self, actor: String, credential: Credential) -> Result<(Session, Secret), getrandom::Error> {
+    pub(super) fn begin(&self, actor: String, principal: Principal) -> Result<(Session, Secret), getrandom::Error> {
         let cookie = Secret::generate()?;
         let mut expires_micros = self.clock.unix_micros().saturating_add(SESSION_SECONDS * 1_000_000);
-        if let Credential::Issued { expires_micros: of_token, .. } = &credential {
+        if let Credential::Issued { expires_micros: of_token, .. } = &principal.credential {
             expires_micros = expires_micros.min(*of_token);
         }
-        let session = Session { actor, credential, csrf: Secret::generate()?, expires_micros };
+        let session = Session { actor, principal, csrf: Secret::generate()?, expires_micros };
         let mut sessions = self.sessions();
         let of_actor = sessions.values().filter(|known| known.actor == session.actor).count();
         if of_actor >= ACTOR_SESSIONS_MAX || sessions.len() >= SESSIONS_MAX {
@@ -131,27 +127,32 @@ mod tests {
     use cloakwork_clock::ManualClock;
 
     use super::*;
+    use crate::{auth::Scopes, tenant::Tenant};
+
+    fn principal() -> Principal {
+        Principal::without_token(Tenant::local(), Scopes::default())
+    }
 
     #[test]
     fn a_session_ends_by_its_time_by_a_logout_and_by_newer_ones() {
         let time = ManualClock::at(0);
         let sessions = Sessions::new(time.clock());
-        let (session, cookie) = sessions.begin("ops".to_owned(), Credential::Connection).unwrap();
+        let (session, cookie) = sessions.begin("ops".to_owned(), principal()).unwrap();
         assert_eq!(sessions.find(cookie.reveal()).unwrap().actor, "ops");
         assert!(session.csrf.is(sessions.find(cookie.reveal()).unwrap().csrf.reveal()));
         assert!(!session.csrf.is("") && !session.csrf.is(cookie.reveal()));
         assert!(sessions.find("").is_none() && sessions.find(&cookie.reveal()[1..]).is_none());
         sessions.end(cookie.reveal());
         assert!(sessions.find(cookie.reveal()).is_none());
-        let (_, old) = sessions.begin("old".to_owned(), Credential::Connection).unwrap();
+        let (_, old) = sessions.begin("old".to_owned(), principal()).unwrap();
         time.advance(Duration::from_secs(1));
-        let begin = |actor: String| drop(sessions.begin(actor, Credential::Connection).unwrap());
+        let begin = |actor: String| drop(sessions.begin(actor, principal()).unwrap());
         (0..SESSIONS_MAX).for_each(|_| begin("new".to_owned()));
         assert!(sessions.find(old.reveal()).is_some(), "one operator takes no places of others");
         assert_eq!(sessions.sessions().len(), 1 + ACTOR_SESSIONS_MAX);
         (0..SESSIONS_MAX).for_each(|number| begin(format!("new {number}")));
         assert!(sessions.find(old.reveal()).is_none());
-        let (_, last) = sessions.begin("last".to_owned(), Credential::Connection).unwrap();
+        let (_, last) = sessions.begin("last".to_owned(), principal()).unwrap();
         assert_eq!(sessions.sessions().len(), SESSIONS_MAX);
         time.advance(Duration::from_secs(SESSION_SECONDS.unsigned_abs()));
         assert!(sessions.find(last.reveal()).is_none());

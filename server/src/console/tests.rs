@@ -310,3 +310,41 @@ async fn the_pages_show_jobs_of_all_tenants_and_their_usage() {
         assert_eq!(fixture.send(PEER, request).await.status(), StatusCode::BAD_REQUEST, "{bad}");
     }
 }
+
+#[tokio::test]
+async fn a_body_that_never_ends_ends_the_request() {
+    let fixture = Fixture::new(|_| {}).await;
+    let request = Request::post("/console/api/login").header(HOST, HERE).header(ORIGIN, format!("http://{HERE}"));
+    let never = Body::from_stream(tokio_stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let request = request.header(CONTENT_TYPE, "application/json").body(never).unwrap();
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    assert_eq!(fixture.send(PEER, request).await.status(), StatusCode::REQUEST_TIMEOUT);
+    assert!((10..12).contains(&began.elapsed().as_secs()));
+}
+
+/// Days without some of their tenants would look like days with less use.
+#[tokio::test]
+async fn usage_with_too_many_rows_is_refused() {
+    let fixture = Fixture::new(|_| {}).await;
+    let operators = &fixture.console.operators;
+    let today = cloakwork_clock::unix_day(fixture.console.clock.unix_micros());
+    for tenant in ["a", "b"] {
+        let end = crate::jobs::End {
+            state: cloakwork_proto::v1::JobState::Succeeded,
+            ended_micros: fixture.console.clock.unix_micros(),
+            outputs_expire_micros: None,
+            error: None,
+            outputs: Vec::new(),
+            latency: Default::default(),
+            attestation: None,
+        };
+        let new = new_job(tenant, tenant.as_bytes()[0]);
+        let end = crate::store::Ended { job: new.meta.id, end: Arc::new(end) };
+        let writes = [crate::store::Write::Submitted(new), crate::store::Write::Ended(end)];
+        fixture.store.apply(cloakwork_storage::Survival::Crash, &writes).await.unwrap();
+    }
+    assert_eq!(operators.usage(None, Some(today - 1..=today), 2).await.unwrap().len(), 2);
+    let refused = operators.usage(None, Some(today - 1..=today), 1).await.unwrap_err();
+    assert!(refused.message().contains("more than 1 rows"), "{refused}");
+}

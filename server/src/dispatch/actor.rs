@@ -459,12 +459,13 @@ impl Actor {
             return far;
         }
         let placement = self.placement.due(&self.parts.neighbours).filter(|_| !self.draining);
-        let gauges = match (self.gauges_are_stale, self.jobs.is_empty()) {
-            (true, _) => Some(self.gauges_next_micros),
-            (false, false) => Some(self.gauges_next_micros.saturating_add(QUIET_GAUGES_INTERVAL_MICROS)),
-            (false, true) => None,
-        };
-        let timers = [self.scheduler.next_timer(), self.workers.next_lost(), self.pools_due_micros, gauges, placement];
+        let timers = [
+            self.scheduler.next_timer(),
+            self.workers.next_lost(),
+            self.pools_due_micros,
+            self.gauges_due_micros(),
+            placement,
+        ];
         let timer = timers.into_iter().flatten().min().map(|due| {
             let left = Duration::from_micros(due.saturating_sub(self.uptime.micros()));
             now.checked_add(left).map_or(far, |due| due.min(far))
@@ -476,6 +477,16 @@ impl Actor {
         // was read.
         let late = self.late_due().into_iter().chain(self.loads.due()).min().filter(|_| self.commit.is_none());
         [timer, late].into_iter().flatten().min().unwrap_or(far)
+    }
+
+    /// When the gauges must be computed again. The age of the oldest job is one of them, and this
+    /// age grows although nothing happens.
+    pub(super) fn gauges_due_micros(&self) -> Option<u64> {
+        match (self.gauges_are_stale, self.jobs.is_empty()) {
+            (true, _) => Some(self.gauges_next_micros),
+            (false, false) => Some(self.gauges_next_micros.saturating_add(QUIET_GAUGES_INTERVAL_MICROS)),
+            (false, true) => None,
+        }
     }
 
     /// Rebuilds the scheduler from the store. `restarted` means that the previous process ended,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cloakwork_params::AnySet;
+use cloakwork_proto::v1::WorkerState;
 use cloakwork_scheduler::{Event, PoolStats, WorkerId};
 
 use super::actor::Actor;
@@ -66,6 +67,17 @@ pub struct WorkerSnapshot {
     pub resident_bytes: u64,
     /// Names of the parameter sets that the worker computes.
     pub sets: Vec<&'static str>,
+}
+
+impl WorkerSnapshot {
+    /// The worker's state.
+    pub fn state(&self) -> WorkerState {
+        match (self.is_connected, self.is_draining) {
+            (false, _) => WorkerState::Disconnected,
+            (true, true) => WorkerState::Draining,
+            (true, false) => WorkerState::Ready,
+        }
+    }
 }
 
 impl Actor {

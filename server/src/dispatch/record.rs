@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use cloakwork_proto::v1::{JobState, LatencyRecord};
+use cloakwork_proto::v1::JobState;
 use cloakwork_scheduler::{Stats, Why};
 use cloakwork_worker::metrics::cut_name;
 
 use super::PoolView;
 use crate::{
     error::{INTERNAL, Reason},
-    jobs::{End, JobMeta},
+    jobs::{End, JobMeta, stages},
     metrics::{Metrics, Telemetry},
 };
 
@@ -118,29 +118,13 @@ pub(super) fn database(metrics: &Metrics, op: &'static str, took: Duration) {
     metrics.db_time.record(took.as_secs_f64(), [op]);
 }
 
-fn stages(record: &LatencyRecord) -> [(&'static str, u64); 11] {
-    [
-        ("validate", record.validate_nanos),
-        ("queue", record.queue_nanos),
-        ("dispatch", record.dispatch_nanos),
-        ("key_load", record.key_load_nanos),
-        ("fetch", record.fetch_nanos),
-        ("wave_wait", record.wave_wait_nanos),
-        ("key_switch", record.key_switch_nanos),
-        ("blind_rotate", record.blind_rotate_nanos),
-        ("other_compute", record.other_compute_nanos),
-        ("store", record.store_nanos),
-        ("commit", record.commit_nanos),
-    ]
-}
-
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
 #[cfg(test)]
 mod tests {
-    use cloakwork_proto::v1::{CutCount, JobError, WaveCut, WaveRecord};
+    use cloakwork_proto::v1::{CutCount, JobError, LatencyRecord, WaveCut, WaveRecord};
     use cloakwork_scheduler::PoolStats;
     use cloakwork_telemetry::Format;
 

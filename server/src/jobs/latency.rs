@@ -78,17 +78,31 @@ impl Timeline {
                 record.queue_nanos = span(self.validated, ended);
             }
         }
-        record.wall_nanos = record.validate_nanos
-            + record.queue_nanos
-            + record.dispatch_nanos
-            + worker_nanos(&record)
-            + record.commit_nanos;
+        record.wall_nanos = stages(&record).iter().map(|(_, nanos)| nanos).sum();
         record
     }
 }
 
+/// The stages of a record, by name, in the order in which a job passes them. The stages add up to
+/// the wall time.
+pub fn stages(record: &LatencyRecord) -> [(&'static str, u64); 11] {
+    [
+        ("validate", record.validate_nanos),
+        ("queue", record.queue_nanos),
+        ("dispatch", record.dispatch_nanos),
+        ("key_load", record.key_load_nanos),
+        ("fetch", record.fetch_nanos),
+        ("wave_wait", record.wave_wait_nanos),
+        ("key_switch", record.key_switch_nanos),
+        ("blind_rotate", record.blind_rotate_nanos),
+        ("other_compute", record.other_compute_nanos),
+        ("store", record.store_nanos),
+        ("commit", record.commit_nanos),
+    ]
+}
+
 /// The stages that workers measure.
-fn stages(record: &mut LatencyRecord) -> [&mut u64; 7] {
+fn worker_stages(record: &mut LatencyRecord) -> [&mut u64; 7] {
     [
         &mut record.key_load_nanos,
         &mut record.fetch_nanos,
@@ -101,14 +115,14 @@ fn stages(record: &mut LatencyRecord) -> [&mut u64; 7] {
 }
 
 fn worker_nanos(record: &LatencyRecord) -> u64 {
-    stages(&mut record.clone()).into_iter().fold(0, |sum, stage| sum.saturating_add(*stage))
+    worker_stages(&mut record.clone()).into_iter().fold(0, |sum, stage| sum.saturating_add(*stage))
 }
 
 /// Limits the worker's stages to the time that passed on the server. A worker may report more, and
 /// the record must still add up.
 fn shrink_to(record: &mut LatencyRecord, outside: u64) {
     let mut left = outside;
-    for stage in stages(record) {
+    for stage in worker_stages(record) {
         *stage = (*stage).min(left);
         left -= *stage;
     }
@@ -137,6 +151,8 @@ fn nanos(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use cloakwork_proto::v1::{CutCount, WaveRecord};
+
     use super::*;
 
     fn timeline(micros: [u64; 5]) -> (Timeline, Instant) {
@@ -182,6 +198,24 @@ mod tests {
         };
         let record = timeline.record(ended, Some(worker), 1, 7);
         assert_eq!((record.wall_nanos, record.device_nanos, record.pbs_count), (1_400_000, 970_000, 7));
+    }
+
+    #[test]
+    fn figures_of_waves_are_bounded_by_what_is_possible() {
+        let (timeline, ended) = timeline([10, 30, 1000, 1000, 1400]);
+        for (fill, bounded) in [(f64::NAN, 0.0), (f64::INFINITY, 0.0), (-1.0, 0.0), (0.5, 0.5), (1e9, WAVE_FILL_MAX)] {
+            let worker = LatencyRecord {
+                pbs_count: 5,
+                wave_count: u64::MAX,
+                mean_wave_fill: fill,
+                waves: vec![WaveRecord { width: 3, own_width: 4, ..Default::default() }],
+                cuts: vec![CutCount { waves: u64::MAX, ..Default::default() }],
+                ..Default::default()
+            };
+            let record = timeline.record(ended, Some(worker), 1, 7);
+            assert_eq!(record.mean_wave_fill, bounded);
+            assert_eq!((record.wave_count, record.waves[0].own_width, record.cuts[0].waves), (5, 3, 5));
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use cloakwork_clock::ManualClock;
+use cloakwork_clock::{DAY_MICROS, ManualClock};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
 use cloakwork_storage::{Asker, Database, Rows, Survival};
@@ -7,10 +7,8 @@ use super::*;
 use crate::{
     database::SCHEMAS,
     jobs::End,
-    store::{DayUsage, Ended, Write, tests::new_job},
+    store::{Attempt, DayUsage, Ended, Write, tests::new_job},
 };
-
-const DAY_MICROS: i64 = 86_400_000_000;
 
 async fn open(directory: &tempfile::TempDir) -> (Store, Database) {
     let database = cloakwork_tests_database::open(&directory.path().join("server.db"), &SCHEMAS, 1).await;
@@ -72,13 +70,39 @@ async fn sums_of_a_day_are_those_of_the_latency_records() {
     assert_eq!(store.days(Some("b"), 0..=10, 10).await.unwrap(), all[1..]);
     assert_eq!(store.days(None, 0..=7, 10).await.unwrap(), all[..1]);
     assert_eq!(store.days(None, 0..=10, 1).await.unwrap(), all[..1]);
-    // The quota counts the bootstraps of the programs, of which each job here has one. No worker
-    // had the job that failed.
+    // The quota counts the bootstraps of the programs. Each program here has one. No worker had
+    // the job that failed.
     assert_eq!(store.bootstraps_of_day("a", 7).await.unwrap(), 2);
     store.apply(Survival::Crash, &[submitted("a", 5)]).await.unwrap();
     let unfinished = new_job("a", 5).meta.pbs_count;
     assert_eq!(store.bootstraps_of_day("a", 7).await.unwrap(), 2 + unfinished);
     assert_eq!(store.bootstraps_of_day("a", 8).await.unwrap(), unfinished);
+    // A job that a worker had counts in full, although the job was cancelled.
+    let attempt = Attempt { job: JobId(5), epoch: 1, attempts: 0, worker: 1, suspect: None, solo_crashes: 0 };
+    store.apply(Survival::Crash, &[Write::Attempt(attempt), end(5, JobState::Cancelled, 7, 0)]).await.unwrap();
+    assert_eq!(store.bootstraps_of_day("a", 7).await.unwrap(), 2 + unfinished);
+    assert_eq!(store.bootstraps_of_day("a", 8).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn sums_that_are_too_large_stay_at_a_large_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, _database) = open(&directory).await;
+    let large = u64::MAX / 10;
+    for number in 1..=6 {
+        // Half of the jobs are stored before their end.
+        if number % 2 == 0 {
+            store.apply(Survival::Crash, &[Write::Submitted(new_job("a", number))]).await.unwrap();
+            store.apply(Survival::Crash, &[end(number, JobState::Succeeded, 7, large)]).await.unwrap();
+        } else {
+            let both = [Write::Submitted(new_job("a", number)), end(number, JobState::Succeeded, 7, large)];
+            store.apply(Survival::Crash, &both).await.unwrap();
+        }
+    }
+    let days = store.days(Some("a"), 7..=7, 1).await.unwrap();
+    // The triggers limit the old sum to this value before they add to it.
+    let least = 4_000_000_000_000_000_000;
+    assert!(days[0].jobs == 6 && days[0].device_nanos >= least && days[0].bootstraps >= least, "{days:?}");
 }
 
 #[tokio::test]

@@ -1,15 +1,13 @@
 //! The service of operators: pools, workers, tenants, tokens, usage and the audit log.
 
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
-use cloakwork_clock::unix_day;
+use cloakwork_clock::{DAY_MICROS, unix_day};
 use cloakwork_proto::{
     is_deceptive,
     v1::{self, admin_service_server::AdminService},
 };
-use cloakwork_scheduler::WorkerId;
 use tonic::{Request, Response, Status};
-use uuid::Uuid;
 
 use crate::{
     audit::Entry,
@@ -19,8 +17,9 @@ use crate::{
     dispatch::{PoolSnapshot, WorkerSnapshot},
     error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, NAME_INVALID, PAGE_TOKEN_INVALID, quoted},
     jobs::{id, timestamp},
-    operators::{Operators, refused},
+    operators::{Operators, USAGE_ROWS_MAX, refused},
     page,
+    resource::WorkerName,
     store::DayUsage,
     tenant::Tenant,
     tenant_limits,
@@ -52,13 +51,13 @@ impl AdminService for Admin {
 
     async fn drain_worker(&self, request: Request<v1::DrainWorkerRequest>) -> Answer<v1::DrainWorkerResponse> {
         let actor = actor(&request)?;
-        self.0.set_drained(&actor, worker_named(&request.get_ref().name)?, true).await?;
+        self.0.set_drained(&actor, WorkerName::parse(&request.get_ref().name)?, true).await?;
         Ok(Response::new(v1::DrainWorkerResponse {}))
     }
 
     async fn resume_worker(&self, request: Request<v1::ResumeWorkerRequest>) -> Answer<v1::ResumeWorkerResponse> {
         let actor = actor(&request)?;
-        self.0.set_drained(&actor, worker_named(&request.get_ref().name)?, false).await?;
+        self.0.set_drained(&actor, WorkerName::parse(&request.get_ref().name)?, false).await?;
         Ok(Response::new(v1::ResumeWorkerResponse {}))
     }
 
@@ -68,11 +67,12 @@ impl AdminService for Admin {
         let after = after(TENANTS, page_token)?;
         let rows = self.0.tokens.tenants_after(&after, count + 1).await.map_err(database::failed)?;
         let (rows, next_page_token) = cut(TENANTS, rows, count, |row| row.name.as_bytes());
-        let mut tenants = Vec::with_capacity(rows.len());
-        for row in rows {
-            let limits = tenant_limits::stored(&self.0.tokens, &row.name).await.map_err(database::failed)?;
-            tenants.push(tenant(row, limits));
-        }
+        let mut limits = self.0.own_limits().await?;
+        let tenants = rows.into_iter().map(|row| {
+            let own = limits.remove(&row.name).unwrap_or_default();
+            tenant(row, own)
+        });
+        let tenants = tenants.collect();
         Ok(Response::new(v1::ListTenantsResponse { tenants, next_page_token }))
     }
 
@@ -171,7 +171,7 @@ impl AdminService for Admin {
         let v1::GetUsageRequest { parent, first_day, last_day } = request.get_ref();
         let tenant = optional_tenant(parent)?;
         let days = days(first_day, last_day)?;
-        let rows = self.0.usage(tenant.as_ref().map(Tenant::as_str), days).await?;
+        let rows = self.0.usage(tenant.as_ref().map(Tenant::as_str), days, USAGE_ROWS_MAX).await?;
         Ok(Response::new(v1::GetUsageResponse { days: rows.into_iter().map(usage).collect() }))
     }
 
@@ -225,12 +225,6 @@ fn cut<R>(listing: &str, mut rows: Vec<R>, count: u32, key: impl Fn(&R) -> &[u8]
     (rows, next.unwrap_or_default())
 }
 
-fn worker_named(name: &str) -> Result<WorkerId, ApiError> {
-    let id = name.strip_prefix("workers/").and_then(|id| Uuid::try_parse(id).ok());
-    let id = id.ok_or_else(|| NAME_INVALID.error(format!("a worker is workers/{{UUID}}, not {}", quoted(name))))?;
-    Ok(WorkerId(id.as_u128()))
-}
-
 fn tenant_named(name: &str) -> Result<Tenant, ApiError> {
     if name.is_empty() {
         return Err(FIELD_MISSING.error("the request names no tenant"));
@@ -277,7 +271,7 @@ fn day(text: &str) -> Option<i64> {
 
 /// A day such as `2026-01-31`.
 pub fn day_text(day: i64) -> String {
-    let text = timestamp(day.saturating_mul(86_400_000_000)).to_string();
+    let text = timestamp(day.saturating_mul(DAY_MICROS)).to_string();
     text.split('T').next().unwrap_or_default().to_owned()
 }
 
@@ -293,17 +287,12 @@ fn pool(pool: PoolSnapshot) -> v1::PoolStatus {
 }
 
 fn worker(worker: WorkerSnapshot) -> v1::WorkerStatus {
-    let state = match (worker.is_connected, worker.is_draining) {
-        (false, _) => v1::WorkerState::Disconnected,
-        (true, true) => v1::WorkerState::Draining,
-        (true, false) => v1::WorkerState::Ready,
-    };
     v1::WorkerStatus {
-        name: format!("workers/{}", Uuid::from_u128(worker.id.0)),
+        name: WorkerName(worker.id).to_string(),
+        state: worker.state().into(),
         display_name: worker.name.to_string(),
         pool: worker.pool,
         class: worker.class,
-        state: state.into(),
         jobs: small(worker.jobs),
         resident_keys: worker.resident_keys as u64,
         resident_key_bytes: worker.resident_bytes,
@@ -315,7 +304,7 @@ fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn tenant(row: TenantRow, limits: Vec<(String, u64)>) -> v1::Tenant {
+fn tenant(row: TenantRow, limits: BTreeMap<String, u64>) -> v1::Tenant {
     v1::Tenant {
         name: format!("tenants/{}", row.name),
         create_time: Some(timestamp(row.created_micros)),

@@ -6,7 +6,7 @@ use cloakwork_scheduler::WorkerId;
 use cloakwork_storage::{Asker, Error, Rows};
 
 use super::Store;
-use crate::{audit::Act, auth::TokenStore};
+use crate::{audit::Act, auth::TokenStore, resource::WorkerName};
 
 /// Maximum number of drained workers that the server remembers: the latest ones. A worker has a new
 /// ID after each start, so nearly all rows are of workers that are gone.
@@ -39,7 +39,7 @@ pub async fn set_drained(tokens: &TokenStore, worker: WorkerId, is_drained: bool
         write.query("DELETE FROM drained_workers WHERE id = $1").bind(id).execute().await?;
     }
     let act = if is_drained { "drain worker" } else { "resume worker" };
-    let subject = format!("workers/{}", uuid::Uuid::from_u128(worker.0));
+    let subject = WorkerName(worker).to_string();
     tokens.note(&mut write, Act { act, subject, detail: String::new() }).await?;
     write.commit().await
 }

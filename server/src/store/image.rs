@@ -246,9 +246,14 @@ impl<'w> Image<'w> {
             .bind(latency.map(|record| record.encode_to_vec()))
             .bind(self.end.is_some_and(|end| !end.outputs.is_empty()))
             .bind(self.end.and_then(|end| end.attestation.as_ref()).map(|attestation| attestation.encode_to_vec()))
-            .bind(latency.map(|record| record.pbs_count as i64))
-            .bind(latency.map(|record| record.device_nanos as i64));
+            .bind(latency.map(|record| bounded(record.pbs_count)))
+            .bind(latency.map(|record| bounded(record.device_nanos)));
     }
+}
+
+/// A number as the database stores it, at most the largest one.
+fn bounded(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 impl Schedule {

@@ -347,6 +347,9 @@ fn limits_refuse_with_a_retry_delay() {
     let refusal = bed.core.admit(cloakwork_scheduler::TenantId(1), None).expect_err("over the limit");
     assert_eq!((refusal.limit, refusal.used, refusal.max), (Limit::JobsPerTenant, 2, 2));
     assert!(refusal.retry_after > 0);
+    // A tenant may have a limit of its own.
+    assert_eq!(bed.core.admit(cloakwork_scheduler::TenantId(1), Some(3)), Ok(()));
+    assert_eq!(bed.core.admit(cloakwork_scheduler::TenantId(2), Some(0)).expect_err("no job at all").max, 0);
     bed.submit(job(3).tenant(2));
     assert_eq!(bed.core.admit(cloakwork_scheduler::TenantId(2), None).expect_err("over the limit").limit, Limit::Jobs);
 }

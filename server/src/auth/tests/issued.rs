@@ -7,8 +7,8 @@ use cloakwork_oidc::{Issuer, Options};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
-use super::*;
-use crate::error::{ISSUER_UNAVAILABLE, PERMISSION_DENIED, TOKEN_EXPIRED, UNAUTHENTICATED};
+use super::{super::cache::ISSUED_MAX, *};
+use crate::error::{ISSUER_UNAVAILABLE, OVERLOADED, PERMISSION_DENIED, TOKEN_EXPIRED, UNAUTHENTICATED};
 
 const AUDIENCE: &str = "cloakwork";
 const NOW_SECONDS: u64 = 1_700_000_000;
@@ -126,4 +126,33 @@ async fn an_issuer_that_is_away_is_no_fault_of_the_caller() {
     let refused = admit(&authenticator(&fixture, options), &token, SUBMIT).await.unwrap_err();
     assert_eq!(refused.reason(), ISSUER_UNAVAILABLE);
     assert!(refused.retry_delay().is_some());
+}
+
+#[tokio::test]
+async fn an_issuer_that_does_not_answer_holds_back_only_its_own_tokens() {
+    let (fixture, issuer) = (Fixture::new().await, TestIssuer::start().await);
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/keys", silent.local_addr().unwrap());
+    let authenticator = Arc::new(authenticator(&fixture, Options { jwks_url: Some(url), ..issuer.options() }));
+    let waiting: Vec<_> = (0..ISSUED_MAX)
+        .map(|number| {
+            let mut claims = issuer.claims("acme", &json!("jobs"));
+            claims["jti"] = json!(number);
+            let (authenticator, token) = (authenticator.clone(), issuer.sign(&claims));
+            tokio::spawn(async move { admit(&authenticator, &token, SUBMIT).await })
+        })
+        .collect();
+    let one_more = issuer.sign(&issuer.claims("acme", &json!("jobs")));
+    for _ in 0..ISSUED_MAX {
+        tokio::task::yield_now().await;
+    }
+    let refused = admit(&authenticator, &one_more, SUBMIT).await.unwrap_err();
+    assert_eq!(refused.reason(), OVERLOADED);
+    let own = fixture.token("jobs", None).await;
+    admit(&authenticator, own.reveal(), SUBMIT).await.unwrap();
+    // The fetch ends after its longest time, and no call waits on.
+    tokio::time::pause();
+    for call in waiting {
+        assert_eq!(call.await.unwrap().unwrap_err().reason(), ISSUER_UNAVAILABLE);
+    }
 }

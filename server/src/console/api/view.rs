@@ -2,23 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cloakwork_proto::v1::{self, JobStage, JobState, LatencyRecord};
+use cloakwork_proto::v1::{self, JobStage, JobState, LatencyRecord, WorkerState};
 use cloakwork_worker::metrics::cut_name;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{
-    super::{Console, sessions::Session},
-    hex,
-};
+use super::super::{Console, sessions::Session};
 use crate::{
     audit::Entry,
     auth::TenantRow,
     dispatch::{PoolSnapshot, Snapshot, WorkerSnapshot},
     error::Reason,
-    jobs::JobMeta,
+    jobs::{JobMeta, stages},
     operators::{KeyRow, Residents},
     pulse::{INTERVAL_SECONDS, ReasonCounts, Sample},
+    resource::WorkerName,
     services::day_text,
     store::DayUsage,
 };
@@ -38,8 +36,8 @@ pub(super) fn overview(console: &Console, snapshot: &Snapshot, samples: &[Sample
         "server": {
             "version": env!("CARGO_PKG_VERSION"),
             "state": console.readiness.name(),
-            "is_owner": console.operators.is_owner(),
-            "shard": console.operators.shard(),
+            "is_owner": console.operators.shard().is_some(),
+            "shard": console.operators.shard().unwrap_or_default(),
             "started_micros": facts.started_micros,
             "tls": facts.has_api_tls,
             "database": facts.database,
@@ -67,17 +65,16 @@ fn pool(pool: &PoolSnapshot) -> Value {
 }
 
 fn worker(worker: &WorkerSnapshot) -> Value {
-    let state = match (worker.is_connected, worker.is_draining) {
-        (false, _) => "disconnected",
-        (true, true) => "draining",
-        (true, false) => "ready",
-    };
     json!({
-        "name": format!("workers/{}", Uuid::from_u128(worker.id.0)),
+        "name": WorkerName(worker.id).to_string(),
         "display_name": &*worker.name,
         "pool": worker.pool,
         "class": worker.class,
-        "state": state,
+        "state": match worker.state() {
+            WorkerState::Unspecified | WorkerState::Disconnected => "disconnected",
+            WorkerState::Draining => "draining",
+            WorkerState::Ready => "ready",
+        },
         "is_drained": worker.is_drained_by_operator,
         "jobs": worker.jobs,
         "resident_keys": worker.resident_keys,
@@ -145,19 +142,6 @@ pub(super) fn job(job: &v1::Job, meta: &JobMeta, with_latency: bool) -> Value {
 }
 
 fn latency(record: &LatencyRecord) -> Value {
-    let stages = [
-        ("validate", record.validate_nanos),
-        ("queue", record.queue_nanos),
-        ("dispatch", record.dispatch_nanos),
-        ("key_load", record.key_load_nanos),
-        ("fetch", record.fetch_nanos),
-        ("wave_wait", record.wave_wait_nanos),
-        ("key_switch", record.key_switch_nanos),
-        ("blind_rotate", record.blind_rotate_nanos),
-        ("other_compute", record.other_compute_nanos),
-        ("store", record.store_nanos),
-        ("commit", record.commit_nanos),
-    ];
     let waves = record.waves.iter().map(|wave| {
         json!({
             "width": wave.width,
@@ -170,7 +154,7 @@ fn latency(record: &LatencyRecord) -> Value {
     let operations = record.operations.iter();
     let operations = operations.map(|one| json!({"name": one.name, "count": one.count, "nanos": one.nanos}));
     json!({
-        "stages": stages.map(|(name, nanos)| json!({"name": name, "nanos": nanos})),
+        "stages": stages(record).map(|(name, nanos)| json!({"name": name, "nanos": nanos})),
         "wall_nanos": record.wall_nanos,
         "device_nanos": record.device_nanos,
         "bootstraps": record.pbs_count,
@@ -189,13 +173,13 @@ fn latency(record: &LatencyRecord) -> Value {
 pub(super) fn key(key: &KeyRow, residents: &Residents) -> Value {
     json!({
         "tenant": key.tenant,
-        "key_id": hex(&key.key_id),
+        "key_id": key.key_id.to_string(),
         "bytes": key.bytes,
         "parts": key.parts,
         "parameter_sets": key.sets,
         "created_micros": key.created_micros,
         "is_deleting": key.is_deleting,
-        "resident_workers": residents.of(&key.tenant, &key.key_id),
+        "resident_workers": residents.of(&key.tenant, key.key_id),
     })
 }
 

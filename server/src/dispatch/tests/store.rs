@@ -1,7 +1,7 @@
 //! Actions that do not wait for the store, tested against a real store that is blocked or fails.
 
 use super::*;
-use crate::store::Write;
+use crate::{error::TENANT_QUEUE_FULL, store::Write, tenant_limits::OwnLimit};
 
 const ENDS: &str = "UPDATE ON jobs WHEN NEW.ended_micros IS NOT NULL";
 const NEW_JOBS: &str = "INSERT ON jobs";
@@ -223,6 +223,37 @@ async fn no_timer_wakes_the_dispatcher_while_commands_wait_for_the_store() {
     assert!(actor.commit.is_some() && actor.next_wake() <= std::time::Instant::now(), "a timer is due");
     actor.decided.answers.extend((0..actor::ANSWERS_MAX).map(|_| decided::Answer::Settled(oneshot::channel().0)));
     assert!(actor.next_wake() > std::time::Instant::now() + STEP_TIMEOUT);
+}
+
+/// The age of the oldest job is a gauge, and grows while nothing happens.
+#[tokio::test]
+async fn gauges_are_renewed_while_a_job_waits() {
+    let mut fixture = Fixture::new().await;
+    let (commands, mut actor) = fixture.restored().await;
+    let time = fixture.time.clone();
+    let gauges_due_micros = async |actor: &mut actor::Actor| {
+        time.advance(Duration::from_secs(1));
+        commands.try_send(Command::Settled { reply: oneshot::channel().0 }).expect("room for a command");
+        actor.round(&mut Vec::new()).await;
+        actor.gauges_due_micros()
+    };
+    assert_eq!(gauges_due_micros(&mut actor).await, None);
+    let share = FairShare::new(10, 10).take(&Arc::from(TENANT), 1).await;
+    actor.submit(fixture.job(1), true, share, oneshot::channel().0).await;
+    let due_micros = gauges_due_micros(&mut actor).await.expect("a job waits");
+    time.advance(Duration::from_secs(6));
+    assert!(due_micros <= actor.uptime.micros());
+}
+
+#[tokio::test]
+async fn a_tenant_may_have_a_limit_of_jobs_of_its_own() {
+    let mut fixture = Fixture::new().await;
+    fixture.stop().await;
+    let tenant_limits = TenantLimits::of_one(TENANT, OwnLimit::QueuedJobs, 1);
+    (fixture.dispatcher, fixture.running) = start(Parts { tenant_limits, ..fixture.parts() }).await;
+    let _first = fixture.submit(1, true).await.unwrap().unwrap();
+    let refused = fixture.submit(2, true).await.unwrap().unwrap_err();
+    assert_eq!((refused.reason(), refused.message()), (TENANT_QUEUE_FULL, "1 jobs have not ended: that is the limit"));
 }
 
 /// The bytes of a result stay until its commit, although the call that handed it in has ended. A

@@ -51,7 +51,13 @@ pub(super) const ROWS: &[Fixed] = &[
         "USAGE_ROWS_MAX",
         "server/src/operators.rs",
         "10_000",
-        "Rows of usage in one answer. Requests for more are refused",
+        "Rows of usage in an answer of `AdminService`. Requests for more are refused",
+    ),
+    row(
+        "CONSOLE_USAGE_ROWS_MAX",
+        "server/src/console/api.rs",
+        "30_000",
+        "Rows of usage that the console shows. Requests for more are refused",
     ),
     row(
         "NOTE_BYTES_MAX",
