@@ -2,7 +2,7 @@
 
 use cloakwork_proto::v1::{
     AuditEntry, CreateTenantRequest, CreateTokenRequest, CreateTokenResponse, DayUsage, DeleteTenantRequest,
-    DrainWorkerRequest, GetUsageRequest, Job, ListAllJobsRequest, ListAuditEntriesRequest, ListPoolsRequest,
+    DrainWorkerRequest, GetUsageRequest, Job, JobState, ListAllJobsRequest, ListAuditEntriesRequest, ListPoolsRequest,
     ListTenantsRequest, ListTokensRequest, ListWorkersRequest, PoolStatus, ResumeWorkerRequest, RevokeTenantRequest,
     RevokeTokenRequest, SetTenantLimitsRequest, Tenant, TenantLimit, Token, WorkerStatus,
     admin_service_client::AdminServiceClient,
@@ -94,10 +94,17 @@ impl Operator {
         self.change(DeleteTenantRequest { name: name.into() }, send).await.map(drop)
     }
 
-    /// Replaces all limits that a tenant has of its own.
-    pub async fn set_tenant_limits(&self, name: &str, limits: Vec<TenantLimit>) -> Result<()> {
+    /// Sets and removes limits that a tenant has of its own, and returns all that it has then.
+    /// Other limits stay.
+    pub async fn set_tenant_limits(
+        &self,
+        name: &str,
+        limits: Vec<TenantLimit>,
+        removed_limits: Vec<String>,
+    ) -> Result<Vec<TenantLimit>> {
         let send = |mut stub: Stub, request| async move { stub.set_tenant_limits(request).await };
-        self.change(SetTenantLimitsRequest { name: name.into(), limits }, send).await.map(drop)
+        let request = SetTenantLimitsRequest { name: name.into(), limits, removed_limits };
+        self.change(request, send).await.map(|changed| changed.limits)
     }
 
     /// The tokens of a tenant, by its resource name, or of all tenants if the name is empty.
@@ -127,14 +134,22 @@ impl Operator {
         self.change(RevokeTokenRequest { name: name.into() }, send).await.map(drop)
     }
 
-    /// The jobs of all tenants, newest first. Pages have at most `page_size` jobs, or as many as
-    /// the server allows if it is 0.
-    pub fn jobs(&self, page_size: i32) -> impl Stream<Item = Result<Job>> + Send + Unpin {
+    /// The jobs of a tenant, by its resource name, or of all tenants if the name is empty, newest
+    /// first. `states` restricts the jobs of one tenant, unless it is empty. Pages have at most
+    /// `page_size` jobs, or as many as the server allows if it is 0.
+    pub fn jobs(
+        &self,
+        tenant: &str,
+        states: &[JobState],
+        page_size: i32,
+    ) -> impl Stream<Item = Result<Job>> + Send + Unpin + use<> {
         let operator = self.clone();
+        let parent = tenant.to_owned();
+        let states: Vec<i32> = states.iter().map(|state| (*state).into()).collect();
         pages::stream(move |page_token| {
             let operator = operator.clone();
+            let request = ListAllJobsRequest { page_size, page_token, parent: parent.clone(), states: states.clone() };
             async move {
-                let request = ListAllJobsRequest { page_size, page_token };
                 let send = |mut stub: Stub, request| async move { stub.list_all_jobs(request).await };
                 let page = operator.read(request, send).await?;
                 Ok((page.jobs, page.next_page_token))

@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use cloakwork_clock::{Clock, unix_day};
 use cloakwork_params::{AnySet, KeyId, SetId};
+use cloakwork_proto::v1::JobState;
 use cloakwork_scheduler::JobId;
 use cloakwork_storage::{Asker, Database, Error};
 
@@ -141,9 +142,24 @@ impl Operators {
         Ok(())
     }
 
-    /// The jobs of all tenants before `before`, newest first.
-    pub async fn jobs(&self, before: Option<JobId>, count: u32) -> Result<JobPage, ApiError> {
-        self.store.all_jobs(before, count).await.map_err(database::failed)
+    /// The jobs of one tenant or of all before `before`, newest first. `states` restricts the jobs
+    /// of one tenant, unless it is empty.
+    pub async fn jobs(
+        &self,
+        tenant: Option<&str>,
+        states: &[JobState],
+        before: Option<JobId>,
+        count: u32,
+    ) -> Result<JobPage, ApiError> {
+        let page = match tenant {
+            Some(tenant) => self.store.jobs(tenant, states, before, count).await,
+            None if states.is_empty() => self.store.all_jobs(before, count).await,
+            None => {
+                let error = INVALID_ARGUMENT.error("jobs are listed by state for one tenant only: name the tenant");
+                return Err(error.field("parent", "missing"));
+            }
+        };
+        page.map_err(database::failed)
     }
 
     /// A job, with its progress if this server runs it.

@@ -97,11 +97,7 @@ pub enum OwnLimit {
 
 /// Checks the name and the value of a limit of a tenant.
 pub fn check(name: &str, value: u64) -> Result<&'static str, ApiError> {
-    let Some(known) = OWN_LIMITS.into_iter().find(|known| *known == name) else {
-        let names = OWN_LIMITS.join(", ");
-        let message = format!("a tenant has no limit of its own with this name: it is one of {names}");
-        return Err(INVALID_ARGUMENT.error(message).field("limits.name", "unknown"));
-    };
+    let known = check_name(name)?;
     match Limit::named(known).map(Limit::range) {
         Some(range) if range.contains(&value) => Ok(known),
         Some(range) => {
@@ -110,6 +106,16 @@ pub fn check(name: &str, value: u64) -> Result<&'static str, ApiError> {
         }
         None => Err(INVALID_ARGUMENT.error("the server has no such limit")),
     }
+}
+
+/// Checks the name of a limit of a tenant.
+pub fn check_name(name: &str) -> Result<&'static str, ApiError> {
+    let unknown = || {
+        let names = OWN_LIMITS.join(", ");
+        let message = format!("a tenant has no limit of its own with this name: it is one of {names}");
+        INVALID_ARGUMENT.error(message).field("limits.name", "unknown")
+    };
+    OWN_LIMITS.into_iter().find(|known| *known == name).ok_or_else(unknown)
 }
 
 /// The limits of all tenants that have some of their own, by tenant and name.
@@ -124,26 +130,43 @@ pub async fn all(database: &Database) -> Result<HashMap<String, BTreeMap<String,
     Ok(limits)
 }
 
-/// Replaces the limits that a tenant has of its own. All names come from [`check`].
-pub async fn replace(tokens: &TokenStore, tenant: &Tenant, limits: &[(&'static str, u64)]) -> Result<(), StoreError> {
+/// Changes limits that a tenant has of its own, and returns all that it has then. A limit gets its
+/// new value, or is removed. All names come from [`check`] and [`check_name`].
+///
+/// Limits that are not named stay, so that two operators at one moment do not undo each other's
+/// changes.
+pub async fn change(
+    tokens: &TokenStore,
+    tenant: &Tenant,
+    changes: &BTreeMap<&'static str, Option<u64>>,
+) -> Result<BTreeMap<String, u64>, StoreError> {
     let mut write = tokens.database().write(Asker::Server, Rows::All).await?;
     let query = write.query("SELECT 1 FROM tenants WHERE name = $1 AND deleting_micros IS NULL");
     if query.bind(tenant.as_str()).optional().await?.is_none() {
         return Err(StoreError::TenantUnknown(tenant.clone()));
     }
-    write.query("DELETE FROM tenant_limits WHERE tenant = $1").bind(tenant.as_str()).execute().await?;
+    let mut detail = Vec::with_capacity(changes.len());
+    for (name, value) in changes {
+        let delete = write.query("DELETE FROM tenant_limits WHERE tenant = $1 AND name = $2");
+        delete.bind(tenant.as_str()).bind(*name).execute().await?;
+        if let Some(value) = value {
+            let insert = write.query("INSERT INTO tenant_limits (tenant, name, value) VALUES ($1, $2, $3)");
+            let stored = i64::try_from(*value).unwrap_or(i64::MAX);
+            insert.bind(tenant.as_str()).bind(*name).bind(stored).execute().await?;
+        }
+        detail.push(value.map_or_else(|| format!("{name} removed"), |value| format!("{name} = {value}")));
+    }
     let count = write.query("SELECT COUNT(*) AS rows FROM tenant_limits").one().await?.unsigned("rows")?;
-    if count + limits.len() as u64 > u64::from(TENANT_LIMITS_MAX) {
+    if count > u64::from(TENANT_LIMITS_MAX) {
         return Err(StoreError::TooManyLimits);
     }
-    for (name, value) in limits {
-        let insert = write.query("INSERT INTO tenant_limits (tenant, name, value) VALUES ($1, $2, $3)");
-        let value = i64::try_from(*value).unwrap_or(i64::MAX);
-        insert.bind(tenant.as_str()).bind(*name).bind(value).execute().await?;
-    }
-    let detail = limits.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
-    tokens.note(&mut write, Act { act: "set limits", subject: name_of(tenant), detail }).await?;
-    Ok(write.commit().await?)
+    let rows = write.query("SELECT name, value FROM tenant_limits WHERE tenant = $1").bind(tenant.as_str());
+    let rows = rows.all().await?;
+    let limits = rows.iter().map(|row| Ok((row.text("name")?.to_owned(), row.unsigned("value")?)));
+    let limits = limits.collect::<Result<_, Error>>()?;
+    tokens.note(&mut write, Act { act: "set limits", subject: name_of(tenant), detail: detail.join(", ") }).await?;
+    write.commit().await?;
+    Ok(limits)
 }
 
 #[cfg(test)]

@@ -159,10 +159,11 @@ impl AdminService for Fake {
         &self,
         request: Request<v1::SetTenantLimitsRequest>,
     ) -> Answer<v1::SetTenantLimitsResponse> {
-        let v1::SetTenantLimitsRequest { name, limits } = self.admit(request)?;
-        let limits: Vec<String> = limits.iter().map(|limit| format!("{}={}", limit.name, limit.value)).collect();
-        self.note(format!("limit {name} {}", limits.join(" ")));
-        answer(v1::SetTenantLimitsResponse {})
+        let v1::SetTenantLimitsRequest { name, limits, removed_limits } = self.admit(request)?;
+        let set = limits.iter().map(|limit| format!("{}={}", limit.name, limit.value));
+        let changes: Vec<String> = set.chain(removed_limits.iter().map(|name| format!("-{name}"))).collect();
+        self.note(format!("limit {name} {}", changes.join(" ")));
+        answer(v1::SetTenantLimitsResponse { limits })
     }
 
     async fn list_tokens(&self, request: Request<v1::ListTokensRequest>) -> Answer<v1::ListTokensResponse> {
@@ -191,7 +192,11 @@ impl AdminService for Fake {
 
     /// Pages without an end.
     async fn list_all_jobs(&self, request: Request<v1::ListAllJobsRequest>) -> Answer<v1::ListAllJobsResponse> {
-        let size = self.admit(request)?.page_size.clamp(1, 3);
+        let v1::ListAllJobsRequest { page_size, parent, states, .. } = self.admit(request)?;
+        if !parent.is_empty() {
+            self.note(format!("jobs {parent} {states:?}"));
+        }
+        let size = page_size.clamp(1, 3);
         let page = self.pages.fetch_add(1, SeqCst);
         let job = |at| v1::Job {
             name: format!("tenants/acme/jobs/{page}-{at}"),
@@ -309,6 +314,9 @@ async fn lists_have_all_pages_up_to_the_limit() {
         assert_eq!(names(&jobs, "jobs").len().to_string(), limit);
         assert_eq!(fake.pages.load(SeqCst), pages, "pages for {limit} jobs");
     }
+    document(&url, &["jobs", "--tenant", "acme", "--state", "failed", "--state", "queued", "--limit", "1"]);
+    assert_eq!(fake.changes(), ["jobs tenants/acme [4, 1]"]);
+    assert_eq!(admin(&url, &["jobs", "--state", "failed"]).status.code(), Some(2), "a state needs a tenant");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -383,17 +391,16 @@ async fn tenants_are_created_limited_revoked_and_deleted() {
     assert_eq!(deleted, json!({ "tenant": "tenants/acme" }));
     assert_eq!(fake.changes(), ["delete tenants/acme"]);
 
-    // The tenant is on the last page, and keeps the limit that is not named.
+    // The tenant is on the last page.
     assert_eq!(text(&url, &["tenants", "limits", "last"]), "value  limit\n    7  tenant_keys\n");
     assert_eq!(fake.changes(), [""; 0]);
     let limits = document(&url, &["tenants", "limits", "last", "--set", "tenant_bytes=1000"]);
-    assert_eq!(limits["limits"], json!({ "tenant_bytes": 1000, "tenant_keys": 7 }));
+    assert_eq!(limits["limits"], json!({ "tenant_bytes": 1000 }));
     text(&url, &["tenants", "limits", "last", "--unset", "tenant_keys", "--set", "tenant_bytes=1", "--set", "a=2"]);
-    let changes = ["limit tenants/last tenant_bytes=1000 tenant_keys=7", "limit tenants/last a=2 tenant_bytes=1"];
+    let changes = ["limit tenants/last tenant_bytes=1000", "limit tenants/last tenant_bytes=1 a=2 -tenant_keys"];
     assert_eq!(fake.changes(), changes);
     for (arguments, code) in [
         (&["tenants", "limits", "nobody"][..], 3),
-        (&["tenants", "limits", "last", "--unset", "other"], 2),
         (&["tenants", "limits", "last", "--unset", "tenant_keys", "--set", "tenant_keys=1"], 2),
     ] {
         assert_eq!(admin(&url, arguments).status.code(), Some(code), "{arguments:?}");

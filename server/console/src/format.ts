@@ -87,6 +87,11 @@ export function clock(micros: number): string {
   return date ? `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}` : DASH;
 }
 
+/** The time of day below a chart. Labels less than a minute apart would repeat without seconds. */
+export function clockLabel(micros: number, stepSeconds: number): string {
+  return stepSeconds < 60 ? clock(micros) : clock(micros).slice(0, 5);
+}
+
 /** A day and a time in the browser's time zone: `2026-11-30 14:03:21`. */
 export function dateTime(micros: number): string {
   const date = dateOf(micros);

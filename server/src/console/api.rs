@@ -14,6 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use cloakwork_clock::unix_day;
+use cloakwork_proto::v1::JobState;
 use cloakwork_scheduler::JobId;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,7 +29,7 @@ use crate::{
     audit::Act,
     auth::{Peer, Principal, Scope},
     database,
-    error::{ApiError, INTERNAL, INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED},
+    error::{ApiError, INTERNAL, INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED, quoted},
     jobs::id,
     resource::{JobName, KeyName, WorkerName},
     tenant::Tenant,
@@ -195,15 +196,24 @@ pub(super) async fn overview(State(console): State<Arc<Console>>) -> Answer {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Before {
+pub(super) struct JobsOf {
     before: Option<String>,
+    tenant: Option<String>,
+    state: Option<String>,
 }
 
-pub(super) async fn jobs(State(console): State<Arc<Console>>, Query(page): Query<Before>) -> Answer {
-    let before = page.before.as_deref().map(job_id).transpose()?;
-    let page = console.operators.jobs(before, PAGE_ROWS).await?;
+pub(super) async fn jobs(State(console): State<Arc<Console>>, Query(wanted): Query<JobsOf>) -> Answer {
+    let before = wanted.before.as_deref().map(job_id).transpose()?;
+    let tenant = wanted.tenant.as_deref().map(Tenant::new).transpose()?;
+    let state: Vec<JobState> = wanted.state.as_deref().map(state).into_iter().collect::<Result<_, _>>()?;
+    let page = console.operators.jobs(tenant.as_ref().map(Tenant::as_str), &state, before, PAGE_ROWS).await?;
     let jobs: Vec<Value> = page.jobs.iter().map(|job| view::job(&job.to_proto(), &job.meta, false)).collect();
     Ok(Json(json!({"jobs": jobs, "next": page.next.map(id::to_text)})))
+}
+
+fn state(name: &str) -> Result<JobState, ApiError> {
+    let unknown = || INVALID_ARGUMENT.error(format!("{} is not a job state", quoted(name)));
+    view::STATES.iter().find(|(_, known)| *known == name).map(|(state, _)| *state).ok_or_else(unknown)
 }
 
 #[derive(Deserialize)]
@@ -294,6 +304,11 @@ pub(super) async fn usage(State(console): State<Arc<Console>>, Query(wanted): Qu
 pub(super) async fn errors(State(console): State<Arc<Console>>) -> Json<Value> {
     let reasons: Vec<Value> = console.telemetry.pulse.reasons().into_iter().map(view::reason).collect();
     Json(json!({"reasons": reasons}))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Before {
+    before: Option<String>,
 }
 
 pub(super) async fn audit(State(console): State<Arc<Console>>, Query(page): Query<Before>) -> Answer {

@@ -289,6 +289,12 @@ async fn the_pages_show_jobs_of_all_tenants_and_their_usage() {
     let names: Vec<&str> =
         listed["jobs"].as_array().unwrap().iter().map(|job| job["tenant"].as_str().unwrap()).collect();
     assert_eq!((names, &listed["next"]), (vec!["b", "a"], &Value::Null));
+    for (filter, count) in
+        [("tenant=a", 1), ("tenant=a&state=queued", 1), ("tenant=a&state=failed", 0), ("tenant=c", 0)]
+    {
+        let listed = browser.get(&format!("/console/api/jobs?{filter}")).await;
+        assert_eq!(listed["jobs"].as_array().unwrap().len(), count, "{filter}");
+    }
     let name = listed["jobs"][1]["name"].as_str().unwrap();
     let job = browser.get(&format!("/console/api/job?name={name}")).await;
     assert_eq!((&job["state"], &job["latency"]), (&json!("queued"), &Value::Null));
@@ -304,7 +310,17 @@ async fn the_pages_show_jobs_of_all_tenants_and_their_usage() {
     let acts: Vec<&str> =
         acts["entries"].as_array().unwrap().iter().map(|entry| entry["act"].as_str().unwrap()).collect();
     assert_eq!(acts, ["log in", "create tenant"]);
-    for bad in ["jobs?before=x", "keys?after=x", "usage?tenant=X", "job?name=tenants/a/jobs/x", "audit?before=1"] {
+    // Jobs of all tenants cannot be listed by state.
+    for bad in [
+        "jobs?state=queued",
+        "jobs?tenant=a&state=lost",
+        "jobs?tenant=A",
+        "jobs?before=x",
+        "keys?after=x",
+        "usage?tenant=X",
+        "job?name=tenants/a/jobs/x",
+        "audit?before=1",
+    ] {
         let path = format!("/console/api/{bad}");
         let request = browser.request(Method::GET, &path).body(Body::empty()).unwrap();
         assert_eq!(fixture.send(PEER, request).await.status(), StatusCode::BAD_REQUEST, "{bad}");

@@ -9,6 +9,7 @@ use cloakwork_proto::{
 };
 use tonic::{Request, Response, Status};
 
+use super::job::job_states;
 use crate::{
     audit::Entry,
     auth::{Scope, Scopes, TenantRow, TokenId, TokenRow},
@@ -102,18 +103,18 @@ impl AdminService for Admin {
         request: Request<v1::SetTenantLimitsRequest>,
     ) -> Answer<v1::SetTenantLimitsResponse> {
         let tokens = self.0.tokens.by(&actor(&request)?);
-        let v1::SetTenantLimitsRequest { name, limits } = request.get_ref();
+        let v1::SetTenantLimitsRequest { name, limits, removed_limits } = request.get_ref();
         let tenant = tenant_named(name)?;
-        let mut checked = Vec::with_capacity(tenant_limits::OWN_LIMITS.len());
+        let mut changes = BTreeMap::new();
         for v1::TenantLimit { name, value } in limits {
-            let name = tenant_limits::check(name, *value)?;
-            if checked.iter().any(|(known, _)| *known == name) {
-                return Err(INVALID_ARGUMENT.error(format!("{name} is there twice")).field("limits", "twice").into());
-            }
-            checked.push((name, *value));
+            change(&mut changes, tenant_limits::check(name, *value)?, Some(*value))?;
         }
-        tenant_limits::replace(&tokens, &tenant, &checked).await.map_err(refused)?;
-        Ok(Response::new(v1::SetTenantLimitsResponse {}))
+        for name in removed_limits {
+            change(&mut changes, tenant_limits::check_name(name)?, None)?;
+        }
+        let limits = tenant_limits::change(&tokens, &tenant, &changes).await.map_err(refused)?;
+        let limits = limits.into_iter().map(|(name, value)| v1::TenantLimit { name, value }).collect();
+        Ok(Response::new(v1::SetTenantLimitsResponse { limits }))
     }
 
     async fn list_tokens(&self, request: Request<v1::ListTokensRequest>) -> Answer<v1::ListTokensResponse> {
@@ -157,13 +158,15 @@ impl AdminService for Admin {
     }
 
     async fn list_all_jobs(&self, request: Request<v1::ListAllJobsRequest>) -> Answer<v1::ListAllJobsResponse> {
-        let v1::ListAllJobsRequest { page_size, page_token } = request.get_ref();
+        let v1::ListAllJobsRequest { page_size, page_token, parent, states } = request.get_ref();
         let count = page::size(*page_size, self.0.limits.page_size)?;
-        let before = page::position(JOBS, page_token)?.as_deref().map(job_position).transpose()?;
-        let page = self.0.jobs(before, count).await?;
+        let (tenant, states) = (optional_tenant(parent)?, job_states(states)?);
+        let listing = format!("{parent}/jobs {states:?}");
+        let before = page::position(&listing, page_token)?.as_deref().map(job_position).transpose()?;
+        let page = self.0.jobs(tenant.as_ref().map(Tenant::as_str), &states, before, count).await?;
         Ok(Response::new(v1::ListAllJobsResponse {
             jobs: page.jobs.iter().map(|job| v1::Job { attestation: None, ..job.to_proto() }).collect(),
-            next_page_token: page.next.map(|job| page::token(JOBS, &id::to_bytes(job))).unwrap_or_default(),
+            next_page_token: page.next.map(|job| page::token(&listing, &id::to_bytes(job))).unwrap_or_default(),
         }))
     }
 
@@ -194,8 +197,19 @@ impl AdminService for Admin {
 
 /// Names of listings, in page tokens.
 const TENANTS: &str = "tenants";
-const JOBS: &str = "all jobs";
 const AUDIT: &str = "audit";
+
+/// Adds the change of a limit: its new value, or `None` to remove the limit.
+fn change(
+    changes: &mut BTreeMap<&'static str, Option<u64>>,
+    name: &'static str,
+    value: Option<u64>,
+) -> Result<(), ApiError> {
+    match changes.insert(name, value) {
+        None => Ok(()),
+        Some(_) => Err(INVALID_ARGUMENT.error(format!("{name} is there twice")).field("limits", "twice")),
+    }
+}
 
 /// The caller, for the audit log.
 fn actor<T>(request: &Request<T>) -> Result<String, ApiError> {

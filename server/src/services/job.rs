@@ -61,8 +61,7 @@ impl JobService for Jobs {
         let caller = Caller::of(&request)?;
         let ListJobsRequest { page_size, page_token, states } = request.into_inner();
         let count = page::size(page_size, self.limits.page_size)?;
-        let states: BTreeSet<JobState> = states.into_iter().map(state).collect::<Result<_, _>>()?;
-        let states: Vec<JobState> = states.into_iter().collect();
+        let states = job_states(&states)?;
         let listing = format!("tenants/{}/jobs {states:?}", caller.tenant);
         let before = page::position(&listing, &page_token)?.as_deref().map(position).transpose()?;
         self.dispatcher.settled().await?;
@@ -180,6 +179,12 @@ fn job_id(caller: &Caller, name: &str) -> Result<JobId, ApiError> {
 /// The position at which a page begins.
 fn position(bytes: &[u8]) -> Result<JobId, ApiError> {
     id::from_bytes(bytes).ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token was not issued for this listing"))
+}
+
+/// The states that a request names, each once and in order.
+pub(super) fn job_states(numbers: &[i32]) -> Result<Vec<JobState>, ApiError> {
+    let states: BTreeSet<JobState> = numbers.iter().map(|number| state(*number)).collect::<Result<_, _>>()?;
+    Ok(states.into_iter().collect())
 }
 
 fn state(number: i32) -> Result<JobState, ApiError> {

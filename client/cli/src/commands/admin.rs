@@ -11,6 +11,7 @@ use clap::{Arg, builder::NonEmptyStringValueParser};
 use cloakwork_client::{ClientError, Code, Operator};
 
 use crate::{
+    commands::jobs::State,
     context::Context,
     failure::Failure,
     global::{DEFAULT_OPERATOR_SERVER, OPERATOR_SERVER_VARIABLE},
@@ -45,8 +46,14 @@ pub(crate) enum Command {
     /// List, create and revoke tokens.
     #[command(subcommand)]
     Tokens(tokens::Command),
-    /// List the jobs of all tenants, newest first.
+    /// List the jobs of all tenants or of one, newest first.
     Jobs {
+        /// Only jobs of this tenant.
+        #[arg(long, value_parser = names::tenant)]
+        tenant: Option<String>,
+        /// Only jobs of the tenant in this state; may be repeated.
+        #[arg(long, requires = "tenant")]
+        state: Vec<State>,
         /// Maximum number of jobs to list.
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: usize,
@@ -88,7 +95,9 @@ async fn call(context: &Context, operator: &Operator, command: Command) -> Resul
         Command::Resume { worker } => workers::resume(operator, &worker, json).await,
         Command::Tenants(command) => tenants::run(operator, command, json).await,
         Command::Tokens(command) => tokens::run(operator, command, json).await,
-        Command::Jobs { limit } => activity::jobs(operator, limit, json).await,
+        Command::Jobs { tenant, state, limit } => {
+            activity::jobs(operator, tenant.as_deref(), &state, limit, json).await
+        }
         Command::Usage(args) => usage::run(operator, args, json).await,
         Command::Audit { limit } => activity::audit(operator, limit, json).await,
     }

@@ -177,7 +177,7 @@ pub(super) fn document(job: &Job) -> Value {
 }
 
 impl State {
-    fn message(self) -> JobState {
+    pub(crate) fn message(self) -> JobState {
         match self {
             Self::Queued => JobState::Queued,
             Self::Running => JobState::Running,

@@ -30,8 +30,11 @@ export function RoutedPage({ route: { page, parameters } }: { route: Route }) {
   switch (page) {
     case 'overview':
       return <OverviewPage />;
-    case 'jobs':
-      return <JobsPage />;
+    case 'jobs': {
+      const [tenant, state] = [parameters.get('tenant') ?? null, parameters.get('state') ?? null];
+      // Another filter is another list.
+      return <JobsPage key={`${tenant} ${state}`} tenant={tenant} state={state} />;
+    }
     case 'job':
       return <JobPage name={parameters.get('name') ?? ''} />;
     case 'keys':

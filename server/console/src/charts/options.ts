@@ -3,7 +3,7 @@
 
 import uPlot from 'uplot';
 
-import { plain } from '../format.js';
+import { clockLabel, plain } from '../format.js';
 import { resolveColour, withAlpha } from './palette.js';
 
 const FONT = '11px ui-sans-serif, system-ui, sans-serif';
@@ -64,11 +64,8 @@ function withHalfDays(_: uPlot, first: number, last: number): [number, number] {
   return [first - halfDaySeconds, last + halfDaySeconds];
 }
 
-function clockTexts(_: uPlot, splits: number[]): string[] {
-  return splits.map(time => {
-    const date = new Date(time * 1e3);
-    return [date.getHours(), date.getMinutes()].map(part => part.toString().padStart(2, '0')).join(':');
-  });
+function clockTexts(_: uPlot, splits: number[], __: number, ___: number, stepSeconds: number): string[] {
+  return splits.map(time => clockLabel(time * 1e6, stepSeconds));
 }
 
 function dayTexts(_: uPlot, splits: number[]): string[] {

@@ -79,6 +79,23 @@ test('the list of jobs grows by pages, and its first page stays fresh', async ()
   assert.equal(await rows(), 131);
 });
 
+test('the jobs of a tenant are found by their state', async () => {
+  const { page } = await visit('#/tenants');
+  await page.getByRole('row').nth(1).getByRole('link').first().click();
+  await page.getByLabel('Facts').getByRole('link').click();
+  const states = page.getByRole('navigation', { name: 'State' });
+  await states.getByRole('link', { name: 'failed' }).click();
+  await until('only failed jobs', async () => {
+    const rows = await page.locator('tbody tr').allTextContents();
+    return rows.length > 0 && rows.every(row => row.includes('failed'));
+  });
+  assert.equal(await states.locator('[aria-current]').textContent(), 'failed');
+  await states.getByRole('link', { name: 'cancelled' }).click();
+  await page.getByText('This tenant has no cancelled job').or(page.locator('tbody tr').first()).waitFor();
+  await page.getByRole('link', { name: 'Jobs of all tenants' }).click();
+  await until('all jobs', async () => (await page.getByRole('row').count()) === 51);
+});
+
 test('the waterfall lies as the stages do', async () => {
   const { page } = await visit('#/jobs');
   await page.getByRole('row').filter({ hasText: 'succeeded' }).first().getByRole('link').click();

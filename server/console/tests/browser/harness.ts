@@ -29,6 +29,7 @@ export function addresses(texts: Texts = USUAL_TEXTS): Record<string, string> {
   return {
     overview: '#/overview',
     jobs: '#/jobs',
+    'jobs of a tenant': `#/jobs?tenant=${encodeURIComponent(texts.tenant(0))}&state=succeeded`,
     'job on blocks': job(BLOCK_JOB),
     'job on vectors': job(VECTOR_JOB),
     'failed job': job(FAILED_JOB),

@@ -12,6 +12,7 @@ const { mock, visit } = harness();
 const SHOWN: Readonly<Record<string, string>> = {
   overview: 'rack-1-gpu',
   jobs: 'Load more',
+  'jobs of a tenant': 'Jobs of all tenants',
   'job on blocks': 'blind rotate',
   'job on vectors': 'bootstrap.to_coefficients',
   'failed job': 'WORKER_OUT_OF_MEMORY',

@@ -132,8 +132,12 @@ export async function startMock(dist: string, port = 0): Promise<Mock> {
       case 'overview':
         return send(response, isEmpty ? emptyOverview(now, texts) : overview(now, texts, state.drained));
       case 'jobs': {
+        const [tenant, state] = [query.get('tenant'), query.get('state')];
+        if (state !== null && tenant === null)
+          return refuse(response, 400, 'INVALID_ARGUMENT', 'jobs are listed by state for one tenant only');
         const all = isEmpty ? [] : jobs(now, texts).map(job => ({ ...job, latency: null }));
-        const { items, next } = pageOf(all, before);
+        const chosen = all.filter(job => (tenant ?? job.tenant) === job.tenant && (state ?? job.state) === job.state);
+        const { items, next } = pageOf(chosen, before);
         return send(response, { jobs: items, next });
       }
       case 'job': {

@@ -100,3 +100,9 @@ test('wild times are no times', () => {
   assert.equal(format.isoTime(NaN), '–');
   assert.equal(format.isoTime(1_000_000), '1970-01-01T00:00:01.000Z');
 });
+
+test('labels of times differ, however short the step', () => {
+  const micros = new Date(2026, 10, 30, 9, 5, 7).getTime() * 1000;
+  assert.equal(format.clockLabel(micros, 60), '09:05');
+  assert.equal(format.clockLabel(micros, 15), '09:05:07');
+});

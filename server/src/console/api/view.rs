@@ -103,18 +103,21 @@ fn history(samples: &[Sample]) -> Value {
     })
 }
 
+/// The states of jobs, and their names in the console.
+pub(super) const STATES: [(JobState, &str); 5] = [
+    (JobState::Queued, "queued"),
+    (JobState::Running, "running"),
+    (JobState::Succeeded, "succeeded"),
+    (JobState::Failed, "failed"),
+    (JobState::Cancelled, "cancelled"),
+];
+
 pub(super) fn job(job: &v1::Job, meta: &JobMeta, with_latency: bool) -> Value {
     let latency = job.latency.as_ref();
     json!({
         "name": job.name,
         "tenant": &*meta.tenant,
-        "state": match job.state() {
-            JobState::Queued | JobState::Unspecified => "queued",
-            JobState::Running => "running",
-            JobState::Succeeded => "succeeded",
-            JobState::Failed => "failed",
-            JobState::Cancelled => "cancelled",
-        },
+        "state": STATES.iter().find(|(state, _)| *state == job.state()).map_or("queued", |(_, name)| name),
         "stage": match job.stage() {
             JobStage::Unspecified => None,
             JobStage::Fetching => Some("fetching"),

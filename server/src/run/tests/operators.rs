@@ -81,12 +81,21 @@ async fn operators_manage_tenants_tokens_and_limits() {
     let again = operated.request(v1::CreateTenantRequest { tenant: "acme".to_owned(), shard: None });
     assert_eq!(operated.client.create_tenant(again).await.unwrap_err().code(), Code::InvalidArgument);
     let limits = vec![v1::TenantLimit { name: "tenant_keys".to_owned(), value: 7 }];
-    let set = v1::SetTenantLimitsRequest { name: "tenants/acme".to_owned(), limits: limits.clone() };
-    operated.client.set_tenant_limits(operated.request(set)).await.unwrap();
+    let of_acme = |limits, removed_limits: &[&str]| v1::SetTenantLimitsRequest {
+        name: "tenants/acme".to_owned(),
+        limits,
+        removed_limits: removed_limits.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let set = operated.request(of_acme(limits.clone(), &["tenant_bytes"]));
+    assert_eq!(operated.client.set_tenant_limits(set).await.unwrap().into_inner().limits, limits);
+    for (limits, removed) in [(limits.clone(), "tenant_keys"), (Vec::new(), "tenant_uploads")] {
+        let wrong = operated.request(of_acme(limits, &[removed]));
+        assert_eq!(operated.client.set_tenant_limits(wrong).await.unwrap_err().code(), Code::InvalidArgument);
+    }
     for wrong in [("tenant_uploads", 1), ("tenant_keys", 0)] {
         let limits = vec![v1::TenantLimit { name: wrong.0.to_owned(), value: wrong.1 }];
-        let set = v1::SetTenantLimitsRequest { name: "tenants/acme".to_owned(), limits };
-        let refused = operated.client.set_tenant_limits(operated.request(set)).await.unwrap_err();
+        let set = operated.request(of_acme(limits, &[]));
+        let refused = operated.client.set_tenant_limits(set).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{wrong:?}");
     }
     let create = v1::CreateTokenRequest {

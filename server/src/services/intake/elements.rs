@@ -1,5 +1,6 @@
 //! The number of elements in the lists of a request, counted before the request is decoded.
 
+use bytes::Bytes;
 use cloakwork_circuit::LIMITS;
 use prost::{DecodeError, Message};
 
@@ -35,7 +36,10 @@ const LISTS: &[List] = &[
     List {
         path: "/cloakwork.v1.AdminService/SetTenantLimits",
         elements: "limits",
-        count: |message| Ok(SetTenantLimits::decode(message)?.limits.len()),
+        count: |message| {
+            let lists = SetTenantLimits::decode(message)?;
+            Ok(lists.limits.len() + lists.removed_limits.len())
+        },
         max: |_| OWN_LIMITS.len() as u64,
         refusal: INVALID_ARGUMENT,
     },
@@ -83,6 +87,10 @@ const LISTS: &[List] = &[
 struct SetTenantLimits {
     #[prost(message, repeated, tag = "2")]
     limits: Vec<()>,
+    // Names are no messages. Requests of operators are small (`ADMIN_MESSAGE_BYTES_MAX`), so a list
+    // of empty names takes at most a megabyte.
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    removed_limits: Vec<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -139,8 +147,10 @@ mod tests {
         });
         match path.rsplit_once('/').expect("a path").1 {
             "SetTenantLimits" => {
-                let limits = vec![v1::TenantLimit::default(); count];
-                v1::SetTenantLimitsRequest { name: "tenants/a".to_owned(), limits }.encode_to_vec()
+                // Both lists count.
+                let (limits, removed_limits) =
+                    (vec![v1::TenantLimit::default(); count / 2], vec![String::new(); count - count / 2]);
+                v1::SetTenantLimitsRequest { name: "tenants/a".to_owned(), limits, removed_limits }.encode_to_vec()
             }
             "FindMissing" => v1::FindMissingRequest { digests }.encode_to_vec(),
             "RunJob" => v1::RunJobRequest { request_id, spec }.encode_to_vec(),

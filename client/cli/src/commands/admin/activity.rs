@@ -2,20 +2,28 @@
 
 use cloakwork_client::{
     Operator, has_ended,
-    proto::{AuditEntry, Job},
+    proto::{AuditEntry, Job, JobState},
 };
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 
 use super::{names::id, page_size};
 use crate::{
-    commands::jobs::{document, state},
+    commands::jobs::{State, document, state},
     failure::Failure,
     output::{Table, duration, show, time},
 };
 
-pub(super) async fn jobs(operator: &Operator, limit: usize, json: bool) -> Result<(), Failure> {
-    let jobs: Vec<Job> = operator.jobs(page_size(limit)).take(limit).try_collect().await?;
+pub(super) async fn jobs(
+    operator: &Operator,
+    tenant: Option<&str>,
+    states: &[State],
+    limit: usize,
+    json: bool,
+) -> Result<(), Failure> {
+    let tenant = tenant.map(|tenant| format!("tenants/{tenant}")).unwrap_or_default();
+    let states: Vec<JobState> = states.iter().map(|state| state.message()).collect();
+    let jobs: Vec<Job> = operator.jobs(&tenant, &states, page_size(limit)).take(limit).try_collect().await?;
     show(json, || json!({ "jobs": jobs.iter().map(document).collect::<Vec<_>>() }), || job_table(&jobs))
 }
 
@@ -74,7 +82,7 @@ fn entry_document(entry: &AuditEntry) -> Value {
 mod tests {
     use cloakwork_client::{
         Timestamp,
-        proto::{JobError, JobState, LatencyRecord},
+        proto::{JobError, LatencyRecord},
     };
 
     use super::*;

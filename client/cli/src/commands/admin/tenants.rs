@@ -51,8 +51,7 @@ pub(crate) enum Command {
     },
     /// Show or change the limits that a tenant has of its own.
     ///
-    /// Limits that are neither set nor unset stay. Two operators who change the limits of a tenant
-    /// at the same moment may undo each other's change.
+    /// Limits that are neither set nor unset stay.
     Limits {
         /// Name of the tenant.
         #[arg(value_parser = names::tenant)]
@@ -155,16 +154,14 @@ async fn limits(
     json: bool,
 ) -> Result<(), Failure> {
     check_names(set, unset)?;
-    let limits = own_limits(&found(operator, tenant).await?);
     let limits = if set.is_empty() && unset.is_empty() {
-        limits
+        found(operator, tenant).await?.limits
     } else {
-        let limits = changed(tenant, limits, set, unset)?;
-        let message = limits.iter().map(|(name, value)| TenantLimit { name: name.clone(), value: *value }).collect();
-        let replaced = operator.set_tenant_limits(&resource_name(tenant), message).await;
-        replaced.map_err(|error| of_change(error, &format!("tenants limits {tenant}")))?;
-        limits
+        let set = set.iter().map(|(name, value)| TenantLimit { name: name.clone(), value: *value }).collect();
+        let changed = operator.set_tenant_limits(&resource_name(tenant), set, unset.to_vec()).await;
+        changed.map_err(|error| of_change(error, &format!("tenants limits {tenant}")))?
     };
+    let limits = by_name(&limits);
     let document = || json!({ "tenant": resource_name(tenant), "limits": limits });
     show(json, document, || limit_table(tenant, &limits))
 }
@@ -178,24 +175,6 @@ fn check_names(set: &[(String, u64)], unset: &[String]) -> Result<(), Failure> {
     }
 }
 
-fn changed(
-    tenant: &str,
-    mut limits: BTreeMap<String, u64>,
-    set: &[(String, u64)],
-    unset: &[String],
-) -> Result<BTreeMap<String, u64>, Failure> {
-    for name in unset {
-        if limits.remove(name).is_none() {
-            return Err(Failure::Usage(format!(
-                "{tenant} has no limit '{name}' of its own: `cloakwork admin tenants limits {tenant}` lists those that \
-                 it has"
-            )));
-        }
-    }
-    limits.extend(set.iter().cloned());
-    Ok(limits)
-}
-
 /// Reads `LIMIT=VALUE`.
 fn setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected LIMIT=VALUE, such as tenant_bytes=1000000000")?;
@@ -206,8 +185,8 @@ fn setting(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), value))
 }
 
-fn own_limits(tenant: &Tenant) -> BTreeMap<String, u64> {
-    tenant.limits.iter().map(|limit| (limit.name.clone(), limit.value)).collect()
+fn by_name(limits: &[TenantLimit]) -> BTreeMap<String, u64> {
+    limits.iter().map(|limit| (limit.name.clone(), limit.value)).collect()
 }
 
 fn limit_table(tenant: &str, limits: &BTreeMap<String, u64>) -> String {
@@ -225,7 +204,7 @@ fn table(tenants: &[Tenant]) -> String {
     let mut table = Table::new(["tenant", "shard", "state", "created", "keys", "stored", "limits"]);
     for tenant in tenants {
         let limits: Vec<String> =
-            own_limits(tenant).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+            by_name(&tenant.limits).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         table.row([
             names::id(&tenant.name).to_owned(),
             tenant.shard.to_string(),
@@ -258,7 +237,7 @@ fn document(tenant: &Tenant) -> Value {
         "delete_time": tenant.delete_time.as_ref().map(|time| time.seconds),
         "keys": tenant.keys,
         "stored_bytes": tenant.stored_bytes,
-        "limits": own_limits(tenant),
+        "limits": by_name(&tenant.limits),
     })
 }
 
@@ -299,19 +278,20 @@ x\\u{202e}y\\nz      1  revoked  2026-01-31T12:00:00Z     3  1.20 GB
     }
 
     #[test]
-    fn limits_that_are_not_named_stay() {
-        let limits = BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    fn a_limit_is_set_or_unset_once() {
         let set = [("b".to_owned(), 5), ("c".to_owned(), 6)];
-        let now = changed("t", limits.clone(), &set, &["a".to_owned()]).expect("a change");
-        assert_eq!(now, BTreeMap::from([("b".to_owned(), 5), ("c".to_owned(), 6)]));
-        assert_eq!(limit_table("t", &now), "value  limit\n    5  b\n    6  c\n");
-        assert!(limit_table("t", &BTreeMap::new()).contains("no limits of its own"));
-        let unknown = changed("t", limits, &[], &["d".to_owned()]).expect_err("no limit d");
-        assert!(unknown.to_string().contains("`cloakwork admin tenants limits t`"), "{unknown}");
         for (set, unset) in [(&[set[0].clone(), set[0].clone()][..], &[][..]), (&set[..1], &["b".to_owned()])] {
             assert_eq!(check_names(set, unset).expect_err("twice").exit_code(), 2);
         }
         check_names(&set, &["a".to_owned()]).expect("different limits");
+    }
+
+    #[test]
+    fn limits_are_listed_by_name() {
+        let limit = |name: &str, value| TenantLimit { name: name.into(), value };
+        let limits = by_name(&[limit("c", 6), limit("b", 5)]);
+        assert_eq!(limit_table("t", &limits), "value  limit\n    5  b\n    6  c\n");
+        assert!(limit_table("t", &BTreeMap::new()).contains("no limits of its own"));
     }
 
     #[test]

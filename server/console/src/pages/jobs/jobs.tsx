@@ -1,10 +1,11 @@
-// All jobs, the newest first. The first page is read again and again.
+// The jobs of all tenants or of one, the newest first. The first page is read again and again.
 
 import { read } from '../../api/client.js';
-import type { Job, JobPage } from '../../api/contract.js';
+import type { Job, JobPage, JobState } from '../../api/contract.js';
 import { useListed } from '../../api/listed.js';
 import { count, nanos, shortCount, shortId } from '../../format.js';
 import { JobChip } from '../../parts/chip.js';
+import { Icon } from '../../parts/icons.js';
 import { More } from '../../parts/more.js';
 import { Name } from '../../parts/name.js';
 import { Meter, Page } from '../../parts/page.js';
@@ -16,19 +17,24 @@ import { addressOf } from '../../state/router.js';
 
 const INTERVAL_MS = 3000;
 
-export function JobsPage() {
+/** `state` filters the jobs of one tenant. */
+export function JobsPage({ tenant, state }: { tenant: string | null; state: string | null }) {
   const listed = useListed<Job>('jobs', INTERVAL_MS, nameOf, async (before, signal) => {
-    const { jobs, next } = await read<JobPage>('jobs', { before }, signal);
+    const query = { before, tenant: tenant ?? undefined, state: state ?? undefined };
+    const { jobs, next } = await read<JobPage>('jobs', query, signal);
     return { items: jobs, next };
   });
   return (
-    <Page title="Jobs" lead="The newest first. Each job says where its time went.">
+    <Page
+      title="Jobs"
+      above={tenant !== null && <WayToAll />}
+      lead={tenant === null ? 'The newest first. Each job says where its time went.' : <OfTenant tenant={tenant} />}
+      actions={tenant !== null && <States tenant={tenant} state={state} />}
+    >
       <Loaded polled={listed} rows={10}>
         {jobs =>
           jobs.length === 0 ? (
-            <Empty title="No job yet">
-              Send the first one: <code>cloakwork pbs --fn square --values 1,2,3</code>
-            </Empty>
+            <None tenant={tenant} state={state} />
           ) : (
             <section class="card card-table" aria-label="Jobs">
               <Table caption="Jobs" columns={COLUMNS} rows={jobs} keyOf={nameOf} />
@@ -38,6 +44,54 @@ export function JobsPage() {
       </Loaded>
       <More listed={listed} />
     </Page>
+  );
+}
+
+function WayToAll() {
+  return (
+    <a class="way-back" href={addressOf('jobs')}>
+      <Icon name="back" />
+      Jobs of all tenants
+    </a>
+  );
+}
+
+function OfTenant({ tenant }: { tenant: string }) {
+  return (
+    <>
+      Of tenant{' '}
+      <a href={addressOf('tenant', { name: tenant })}>
+        <Name text={tenant} />
+      </a>
+      , the newest first.
+    </>
+  );
+}
+
+const STATES: readonly (JobState | null)[] = [null, 'queued', 'running', 'succeeded', 'failed', 'cancelled'];
+
+function States({ tenant, state: shown }: { tenant: string; state: string | null }) {
+  return (
+    <nav class="choices" aria-label="State">
+      {STATES.map(state => (
+        <a
+          key={state}
+          href={addressOf('jobs', state === null ? { tenant } : { tenant, state })}
+          aria-current={state === shown ? 'true' : undefined}
+        >
+          {state ?? 'all'}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function None({ tenant, state }: { tenant: string | null; state: string | null }) {
+  if (tenant !== null) return <Empty title={`This tenant has no ${state ?? ''} job`} />;
+  return (
+    <Empty title="No job yet">
+      Send the first one: <code>cloakwork pbs --fn square --values 1,2,3</code>
+    </Empty>
   );
 }
 
@@ -58,7 +112,7 @@ const COLUMNS: Column<Job>[] = [
       </a>
     ),
   },
-  { label: 'State', isBeside: true, cell: job => <JobState job={job} /> },
+  { label: 'State', isBeside: true, cell: job => <StateOfJob job={job} /> },
   { label: 'Tenant', cell: job => <Name text={job.tenant} /> },
   { label: 'Set', cell: job => <Name text={job.parameter_set} short={shortSet(job.parameter_set)} isCode /> },
   { label: 'Rows', isNumber: true, cell: job => count(job.rows) },
@@ -67,7 +121,7 @@ const COLUMNS: Column<Job>[] = [
   { label: 'Created', isNumber: true, cell: job => <Age micros={job.created_micros} /> },
 ];
 
-function JobState({ job }: { job: Job }) {
+function StateOfJob({ job }: { job: Job }) {
   return (
     <span class="job-state">
       <JobChip state={job.state} stage={job.stage} />

@@ -57,7 +57,7 @@ function TenantFacts({ tenant, days }: { tenant: Tenant; days: DayUsage[] }) {
   const use = totalsByTenant(days).get(tenant.name) ?? NO_USE;
   const facts: [string, ComponentChildren][] = [
     ['bootstraps', count(use.bootstraps)],
-    ['jobs', count(use.jobs)],
+    ['jobs', <a href={addressOf('jobs', { tenant: tenant.name })}>{count(use.jobs)}</a>],
     ['unsuccessful', use.jobs > 0 ? share(use.unsuccessful_jobs / use.jobs) : '–'],
     ['device time', seconds(use.device_seconds)],
     ['received', bytes(use.received_bytes)],
