@@ -32,7 +32,7 @@ mod sweep;
 mod upload;
 mod verify;
 
-pub use catalogue::{SCHEMA, absorb};
+pub use catalogue::{SCHEMA, absorb, shards::shard_of};
 pub use claim::{ClaimError, adopt, check, claim, has_claimed};
 pub use error::Error;
 pub use ids::{Digest, Holder, RequestId, TenantId, UploadId};

@@ -36,6 +36,8 @@ pub struct Lost {
     pub digest: Digest,
     /// Whether the blob is a part of a key.
     pub is_key: bool,
+    /// The object of the blob whose bytes are gone.
+    pub(crate) generation: i64,
 }
 
 /// Compares a database with a store. Changes nothing, and a server may run meanwhile.
@@ -54,9 +56,11 @@ pub async fn compare(options: &StoreOptions, database: &Database) -> Result<Comp
             compared.blobs += 1;
             let name = row.object(&tenant).name();
             let is_there = names.remove(&name) || row.damaged;
-            // The bytes may have come after the list of names.
-            if !is_there && !store.has(&name).await? {
-                compared.lost.push(Lost { tenant, digest: row.digest, is_key: is_key(row.content.kind) });
+            // The bytes may have come after the list of names. A server that runs meanwhile may
+            // also have replaced the object of the page by another one.
+            if !is_there && !store.has(&name).await? && is_known(database, &name).await? {
+                let Object { generation, .. } = row.object(&tenant);
+                compared.lost.push(Lost { tenant, digest: row.digest, is_key: is_key(row.content.kind), generation });
             }
         }
     }
@@ -78,8 +82,11 @@ async fn is_known(database: &Database, name: &str) -> Result<bool, Error> {
 pub async fn condemn(database: &Database, lost: &[Lost]) -> Result<(), Error> {
     for some in lost.chunks(CONDEMNED_PER_TRANSACTION) {
         let mut tx = database.write(Asker::Upkeep, Rows::All).await?;
-        for Lost { tenant, digest, .. } in some {
-            blobs::condemn(&mut tx, tenant, digest).await?;
+        for Lost { tenant, digest, generation, .. } in some {
+            // The blob may have been uploaded again since the comparison.
+            if blobs::lists(&mut tx, &Object::new(tenant, digest, *generation)).await? {
+                blobs::condemn(&mut tx, tenant, digest).await?;
+            }
         }
         tx.commit().await?;
     }

@@ -357,7 +357,7 @@ async fn publish_loads(database: Database, mut loads: watch::Receiver<Vec<PoolLo
     while loads.changed().await.is_ok() {
         let latest = loads.borrow_and_update().clone();
         if let Err(error) = shards::publish(&database, &latest).await {
-            tracing::debug!(%error, "the load of the shard was not published");
+            tracing::warn!(%error, "the load of the shard was not published: other shards do not see it");
         }
     }
     // The dispatcher has ended, which is reported as an end of its own.

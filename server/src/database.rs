@@ -56,6 +56,13 @@ pub const SCHEMA: Schema = Schema {
             postgres: Some(include_str!("../migrations/postgres/0013_operators.sql")),
             compatible_from: 9,
         },
+        Migration {
+            version: 14,
+            name: "stored outputs",
+            sqlite: include_str!("../migrations/sqlite/0014_stored_outputs.sql"),
+            postgres: Some(include_str!("../migrations/postgres/0014_stored_outputs.sql")),
+            compatible_from: 9,
+        },
     ],
 };
 

@@ -65,14 +65,32 @@ impl Mover {
                 continue;
             }
             self.homes.send_modify(|homes| homes.hold(&tenant));
-            let moved = self.hand_over(&tenant, to).await;
-            let after = moved.as_ref().ok().copied().flatten();
-            self.homes.send_modify(|homes| homes.let_go(&tenant, after));
-            if moved?.is_some() {
+            let moved = match self.hand_over(&tenant, to).await {
+                Ok(moved) => moved,
+                Err(error) => {
+                    tracing::warn!(tenant = name, %error, "it is unknown whether a tenant has moved: its calls wait");
+                    self.outcome(&name).await
+                }
+            };
+            self.homes.send_modify(|homes| homes.let_go(&tenant, moved));
+            if moved.is_some() {
                 tracing::info!(tenant = name, shard = to, "a tenant has moved to another shard");
             }
         }
         Ok(())
+    }
+
+    /// The move of a tenant, if it happened. The commit of a move may succeed although its answer
+    /// did not come. This server would then accept jobs of a tenant that it no longer has, and
+    /// these jobs would be lost with this server or computed twice.
+    async fn outcome(&self, tenant: &str) -> Option<Moved> {
+        loop {
+            match shards::departure(&self.database, tenant).await {
+                Ok(moved) => return moved,
+                Err(error) => tracing::debug!(%error, "it is still unknown whether a tenant has moved"),
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
     }
 
     /// Hands a tenant over whose new calls wait. Returns `None` if its running calls do not end.

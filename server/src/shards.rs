@@ -22,7 +22,7 @@ use cloakwork_storage::{Connection, Error, Row};
 pub(crate) use clock::{follow as follow_clock, follow_database as follow_clock_of};
 pub use count::{Listed, SHARDS_MAX, TooFew, emptiest, exists, grow, list};
 pub use loads::{PoolLoad, publish};
-pub use moves::{hand_over, is_idle, of_tenant, want, wanted};
+pub use moves::{departure, hand_over, is_idle, want, wanted};
 pub use watch::{Lookout, Seen};
 
 /// Age of a beat after which another server may take over, by the clock of the database.

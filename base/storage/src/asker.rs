@@ -24,7 +24,7 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A party in the line of the tenants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Owner {
+pub(crate) enum Party {
     Tenant(Arc<str>),
     Work(Arc<str>),
     Upkeep,
@@ -49,12 +49,12 @@ impl<'t> Asker<'t> {
     }
 
     /// The party in the line of the tenants, or `None` if the asker does not wait there.
-    pub(crate) fn owner(self) -> Option<Owner> {
+    pub(crate) fn party(self) -> Option<Party> {
         match self {
-            Self::Tenant(tenant) => Some(Owner::Tenant(tenant.into())),
-            Self::Work(tenant) => Some(Owner::Work(tenant.into())),
+            Self::Tenant(tenant) => Some(Party::Tenant(tenant.into())),
+            Self::Work(tenant) => Some(Party::Work(tenant.into())),
             Self::Server => None,
-            Self::Upkeep => Some(Owner::Upkeep),
+            Self::Upkeep => Some(Party::Upkeep),
         }
     }
 }

@@ -20,6 +20,9 @@ pub enum Error {
     /// The caller's queries wait for connections that serve other queries.
     #[error("the database is busy")]
     Busy,
+    /// Another transaction holds the lock of the rows for longer than this one may wait.
+    #[error("another transaction holds the rows for too long")]
+    Locked,
     /// Another process owns the rows by now, so this one must not change them.
     #[error("another server owns the database")]
     Fenced,
@@ -33,7 +36,7 @@ pub enum Error {
 
 /// Kinds of errors that are counted. A row that exists already is an answer, and no error of the
 /// database.
-pub const ERROR_KINDS: [&str; 6] = ["full", "damaged", "busy", "fenced", "closed", "failed"];
+pub const ERROR_KINDS: [&str; 7] = ["full", "damaged", "busy", "locked", "fenced", "closed", "failed"];
 
 static COUNTS: [AtomicU64; ERROR_KINDS.len()] = [const { AtomicU64::new(0) }; ERROR_KINDS.len()];
 
@@ -50,9 +53,10 @@ impl Error {
             Self::Exists(_) => None,
             Self::Damaged(_) => Some(1),
             Self::Busy => Some(2),
-            Self::Fenced => Some(3),
-            Self::Closed => Some(4),
-            Self::Failed(_) => Some(5),
+            Self::Locked => Some(3),
+            Self::Fenced => Some(4),
+            Self::Closed => Some(5),
+            Self::Failed(_) => Some(6),
         };
         kind.into_iter().for_each(|kind: usize| _ = COUNTS[kind].fetch_add(1, Relaxed));
         self

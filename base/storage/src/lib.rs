@@ -16,6 +16,7 @@ mod connection;
 mod copy;
 mod database;
 mod error;
+mod insertion;
 mod line;
 mod postgres;
 pub mod private;

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use cloakwork_share::{FairShare, Share};
 
-use crate::asker::{Asker, Owner};
+use crate::asker::{Asker, Party};
 
 /// The line of the tenants. Clones share the line.
 #[derive(Clone, Debug)]
-pub(crate) struct Line(Arc<FairShare<Owner>>);
+pub(crate) struct Line(Arc<FairShare<Party>>);
 
 /// A place that a tenant holds until its work has ended. Dropping this admits the next caller.
-pub(crate) type Place = Share<Owner>;
+pub(crate) type Place = Share<Party>;
 
 impl Line {
     /// A line that admits `all_max` callers at a time, and `each_max` callers of one tenant.
@@ -25,7 +25,7 @@ impl Line {
 
     /// Waits until the caller is admitted. The server needs no place.
     pub(crate) async fn enter(&self, asker: Asker<'_>) -> Option<Place> {
-        match asker.owner() {
+        match asker.party() {
             Some(owner) => Some(self.0.take(&owner, 1).await),
             None => None,
         }

@@ -297,26 +297,44 @@ pub(crate) async fn ciphertext_bytes(sql: &mut Connection, shard: i32) -> Result
     Ok(from_sql(row.int("bytes")?))
 }
 
-/// Bytes of unpinned ciphertexts of the shard, by tenant. The query scans the blobs, so callers
-/// first check that the cheap sum exceeds the limit.
+/// Bytes of unpinned ciphertexts of the shard, by tenant: those of all ciphertexts without those of
+/// pinned ones. There are fewer pins than ciphertexts when space is short, because jobs and their
+/// outputs hold pins, and ciphertexts wait for jobs.
 pub(crate) async fn unpinned_bytes(
     sql: &mut Connection,
     shard: i32,
     now_micros: i64,
 ) -> Result<BTreeMap<TenantId, u64>, Error> {
-    let rows = sql
+    let all = sql
         .query(concat!(
-            "SELECT tenant, CAST(SUM(size_bytes) AS BIGINT) AS bytes FROM blobs WHERE is_key = 0 AND NOT EXISTS (
-            SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
-            AND (pins.until_micros IS NULL OR pins.until_micros > $1)) AND ",
-            of_shard!("blobs.tenant", "$2"),
-            " GROUP BY tenant"
+            "SELECT tenant, ciphertext_bytes AS bytes FROM usage WHERE ciphertext_bytes > 0 AND ",
+            of_shard!("usage.tenant", "$1")
+        ))
+        .bind(shard)
+        .all()
+        .await?;
+    let pinned = sql
+        .query(concat!(
+            "SELECT blobs.tenant AS tenant, CAST(SUM(size_bytes) AS BIGINT) AS bytes FROM (
+            SELECT DISTINCT tenant, digest FROM pins WHERE (until_micros IS NULL OR until_micros > $1) AND ",
+            of_shard!("pins.tenant", "$2"),
+            ") AS pinned JOIN blobs ON blobs.tenant = pinned.tenant AND blobs.digest = pinned.digest
+            WHERE is_key = 0 GROUP BY blobs.tenant"
         ))
         .bind(now_micros)
         .bind(shard)
         .all()
         .await?;
-    rows.iter().map(|row| Ok((TenantId::new(row.text("tenant")?)?, from_sql(row.int("bytes")?)))).collect()
+    let mut unpinned = BTreeMap::new();
+    for row in &all {
+        unpinned.insert(TenantId::new(row.text("tenant")?)?, from_sql(row.int("bytes")?));
+    }
+    for row in &pinned {
+        let bytes = from_sql(row.int("bytes")?);
+        unpinned.entry(TenantId::new(row.text("tenant")?)?).and_modify(|all| *all = all.saturating_sub(bytes));
+    }
+    unpinned.retain(|_, bytes| *bytes > 0);
+    Ok(unpinned)
 }
 
 /// At most `most` of the tenant's unpinned ciphertexts with the generations of their objects, least

@@ -1,8 +1,13 @@
 //! Tenants and tokens in the database.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use cloakwork_clock::{Clock, unix_micros_after};
+use cloakwork_keystore::shard_of;
 use cloakwork_storage::{Asker, Connection, Database, Error, Row, Rows};
 
 use super::{Scopes, Secret, TokenId};
@@ -20,6 +25,9 @@ pub(crate) fn name_of(tenant: &Tenant) -> String {
 /// Maximum age of the stored time of a token's last use before it is written again.
 const LAST_USED_PRECISION: Duration = Duration::from_secs(300);
 
+/// Maximum number of tokens whose use is being recorded. The use of further ones is recorded later.
+const NOTES_MAX: usize = 256;
+
 /// Reads and changes tenants and tokens.
 #[derive(Clone, Debug)]
 pub struct TokenStore {
@@ -27,6 +35,8 @@ pub struct TokenStore {
     clock: Clock,
     /// The actor that the audit log ascribes changes to.
     actor: Arc<str>,
+    /// Tokens whose use is being recorded.
+    noting: Arc<Mutex<HashSet<TokenId>>>,
 }
 
 /// The error of an operator's request.
@@ -179,7 +189,7 @@ impl Stored {
 impl TokenStore {
     /// Creates a store over an open database.
     pub fn new(database: Database, clock: Clock) -> Self {
-        Self { database, clock, actor: COMMAND_LINE.into() }
+        Self { database, clock, actor: COMMAND_LINE.into(), noting: Arc::default() }
     }
 
     /// A handle whose changes the audit log ascribes to `actor`.
@@ -232,7 +242,7 @@ impl TokenStore {
 
     /// The shard of a tenant.
     pub async fn shard_of(&self, tenant: &Tenant) -> Result<i32, StoreError> {
-        Ok(shards::of_tenant(&self.database, tenant).await?)
+        Ok(shard_of(&mut *self.database.read(Asker::Server).await?, tenant.as_str()).await?)
     }
 
     /// Creates a tenant in a shard that the database has.
@@ -287,10 +297,11 @@ impl TokenStore {
     /// The shard of a tenant, and whether the tenant was revoked. `None` for an unknown tenant.
     pub(crate) async fn standing(&self, tenant: &Tenant) -> Result<Option<(i32, bool)>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
-        let query = reader.query(
-            "SELECT revoked_micros, COALESCE((SELECT shard FROM tenant_shards \
-             WHERE tenant_shards.tenant = tenants.name), 0) AS shard FROM tenants WHERE name = $1",
-        );
+        let query = reader.query(concat!(
+            "SELECT revoked_micros, ",
+            shard_of!("tenants.name"),
+            " AS shard FROM tenants WHERE name = $1"
+        ));
         let row = query.bind(tenant.as_str()).optional().await?;
         row.map(|row| Ok((row.small("shard")?, row.int_or_null("revoked_micros")?.is_some()))).transpose()
     }
@@ -310,13 +321,14 @@ impl TokenStore {
     /// At most `count` tenants whose names come after `after`, sorted by name.
     pub async fn tenants_after(&self, after: &str, count: u32) -> Result<Vec<TenantRow>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
-        let query = reader.query(
-            "SELECT name, created_micros, revoked_micros, deleting_micros, COALESCE((SELECT shard FROM tenant_shards \
-             WHERE tenant_shards.tenant = tenants.name), 0) AS shard, \
+        let query = reader.query(concat!(
+            "SELECT name, created_micros, revoked_micros, deleting_micros, ",
+            shard_of!("tenants.name"),
+            " AS shard, \
              COALESCE((SELECT blob_bytes FROM usage WHERE usage.tenant = tenants.name), 0) AS stored_bytes, \
              (SELECT COUNT(*) FROM keys WHERE keys.tenant = tenants.name) AS keys \
-             FROM tenants WHERE name > $1 ORDER BY name LIMIT $2",
-        );
+             FROM tenants WHERE name > $1 ORDER BY name LIMIT $2"
+        ));
         query.bind(after).bind(count).all().await?.iter().map(TenantRow::of).collect()
     }
 
@@ -410,6 +422,12 @@ impl TokenStore {
         query.bind(id.as_str()).optional().await?.as_ref().map(TokenRow::of).transpose()
     }
 
+    /// Number of tokens whose use is being recorded.
+    #[cfg(test)]
+    pub(super) fn notes(&self) -> usize {
+        self.noting.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -421,12 +439,12 @@ impl TokenStore {
 
     pub(super) async fn find(&self, id: &TokenId) -> Result<Option<Stored>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
-        let query = reader.query(
+        let query = reader.query(concat!(
             "SELECT tokens.tenant AS tenant, hash, scopes, expires_micros, tokens.revoked_micros AS revoked_micros, \
-             tenants.revoked_micros AS tenant_revoked_micros, last_used_micros, \
-             COALESCE((SELECT shard FROM tenant_shards WHERE tenant_shards.tenant = tokens.tenant), 0) AS shard \
-             FROM tokens JOIN tenants ON tenants.name = tokens.tenant WHERE id = $1",
-        );
+             tenants.revoked_micros AS tenant_revoked_micros, last_used_micros, ",
+            shard_of!("tokens.tenant"),
+            " AS shard FROM tokens JOIN tenants ON tenants.name = tokens.tenant WHERE id = $1"
+        ));
         query.bind(id.as_str()).optional().await?.as_ref().map(Stored::of).transpose()
     }
 
@@ -437,6 +455,13 @@ impl TokenStore {
         if stored.last_used_micros.is_some_and(is_recent) {
             return;
         }
+        // Tokens are looked up every few seconds, and writes may wait for long.
+        {
+            let mut noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
+            if noting.len() >= NOTES_MAX || !noting.insert(id.clone()) {
+                return;
+            }
+        }
         let (store, tenant) = (self.clone(), stored.tenant.clone());
         tokio::spawn(async move {
             // The time is only a hint. A failed write, for example on a full disk, must not fail
@@ -444,6 +469,7 @@ impl TokenStore {
             if let Err(error) = store.write_use(&tenant, &id, now_micros).await {
                 tracing::debug!(%error, token_id = %id, "the last use of a token was not recorded");
             }
+            store.noting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         });
     }
 

@@ -3,6 +3,7 @@ mod issued;
 use std::time::{Duration, Instant};
 
 use cloakwork_clock::ManualClock;
+use cloakwork_storage::{Asker, Rows};
 
 use super::*;
 use crate::{address::Act, database::SCHEMAS};
@@ -281,6 +282,25 @@ async fn the_last_use_is_recorded_and_tenant_names_are_unique() {
     let no_token = fixture.store.revoke_token(&TokenId::parse("000000000000").unwrap()).await;
     assert!(matches!(no_token, Err(store::StoreError::TokenUnknown(_))));
     assert_eq!(fixture.store.tenants().await.unwrap().len(), 1);
+}
+
+/// Each lookup of a token begins a note of its use, and notes wait while writes do.
+#[tokio::test]
+async fn one_note_of_a_token_waits_at_a_time() {
+    let fixture = Fixture::new().await;
+    let token = fixture.token("jobs", None).await;
+    let authenticator = fixture.authenticator(CLOSED, Duration::ZERO);
+    let held = fixture.store.database().write(Asker::Server, Rows::All).await.unwrap();
+    for _ in 0..100 {
+        assert_eq!(code(&authenticator, REMOTE, &bearing(token.reveal()), SUBMIT).await, "OK");
+    }
+    assert_eq!(fixture.store.notes(), 1);
+    held.commit().await.unwrap();
+    let begin = Instant::now();
+    while fixture.store.notes() > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the use was never recorded");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// A guess of an attacker: a well-formed, unknown token.

@@ -496,6 +496,9 @@ impl Actor {
             self.parts.store.begin().await?;
         }
         self.parts.store.settle().await?;
+        // The database may have lost the commits that stored them.
+        self.parts.store.forget_known_programs();
+        self.parts.keystore.forget_known_keys();
         let stored = self.parts.store.live_jobs().await?;
         self.last_end = Some(Instant::now());
         // Ends that the database knows may not be on its disk, and callers are about to see them.

@@ -5,7 +5,10 @@
 //! gets no new jobs. Once it holds nothing, its stream ends, and the refusal of its next call names
 //! the other shard.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use cloakwork_scheduler::{
     Event, Stats, WorkerId,
@@ -161,11 +164,13 @@ impl Placement {
         stats: &Stats,
         backlogs: &Backlogs,
         named: BTreeSet<String>,
+        drained: impl Fn(&str) -> usize,
     ) -> Vec<PoolLoad> {
         self.terms.retain(|pool, _| named.contains(pool));
         let of_left = |pool: &str| self.left.values().filter(|left| left.bound.pool == pool).count();
         let load = |pool: String| {
-            let workers = stats.pools.get(&pool).map_or(0, |pool| pool.workers) + of_left(&pool);
+            let here = stats.pools.get(&pool).map_or(0, |pool| pool.workers);
+            let workers = here.saturating_sub(drained(&pool)) + of_left(&pool);
             let backlog_millis = backlogs.millis(stats, &pool);
             let is_served = workers > 0;
             let begins = Term { is_served, since_micros: now_micros };
@@ -221,7 +226,11 @@ impl Actor {
         // Workers may name any pool. A name lasts only as long as a worker has it.
         let elsewhere = seen.loads.iter().filter(|load| load.load.workers > 0).map(|load| load.pool.clone());
         let pools: BTreeSet<String> = elsewhere.chain(stats.pools.keys().cloned()).collect();
-        let own = self.placement.loads(shard, now_micros, stats, &self.parts.backlogs, pools.clone());
+        let drained = |pool: &str| {
+            let is_drained = |report: &&Arc<WorkerReport>| self.drained.contains(&report.worker);
+            self.workers.latest().filter(is_drained).filter(|report| report.report.pool == pool).count()
+        };
+        let own = self.placement.loads(shard, now_micros, stats, &self.parts.backlogs, pools.clone(), drained);
         let others = seen.loads.iter().filter(|load| load.shard != shard);
         let all: Vec<PoolLoad> = others.chain(&own).cloned().collect();
         neighbours.published.send_replace(own);
@@ -239,6 +248,8 @@ impl Actor {
             .workers
             .latest()
             .filter(|report| report.report.pool == pool && !report.report.draining)
+            // The owner of another shard would not know that the worker is drained.
+            .filter(|report| !self.drained.contains(&report.worker))
             .map(|report| (self.scheduler.assignment(report.worker).len(), report.worker))
             .collect();
         workers.sort_unstable();

@@ -3,8 +3,9 @@
 //! Any other server passes the call on to the owner. If the owner stops or fails before its answer,
 //! the server repeats the call: at the next owner, or here, once this server has taken the shard
 //! over. A repetition has no second effect, because the protocol demands a request id for each
-//! request that creates something. So callers notice a change of the owner as a delay only. Two
-//! kinds of calls are not repeated:
+//! request that creates something. So callers notice a change of the owner as a delay only. A
+//! deletion that is repeated may find nothing, and then its answer says so. Two kinds of calls are
+//! not repeated:
 //!
 //! - Streams of messages. Clients continue an upload where it broke off.
 //! - Calls whose answer has begun, such as downloads. Their callers see the answer break off.

@@ -248,7 +248,7 @@ limits! {
     token_cache = 4096, count 1 => 1_000_000,
         "Maximum number of valid tokens in the cache",
         "Some hundred bytes each";
-    token_cache_ms = 2000, ms 0 => 60_000,
+    token_cache_ms = 2000, ms 0 => 5_000,
         "Time for which a valid token is cached. A revocation takes effect after at most this time",
         "One query every two seconds for each token in use costs little";
     database_readers = 4, count 1 => 64,

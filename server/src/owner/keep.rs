@@ -64,7 +64,8 @@ pub async fn release(ownership: &Ownership, database: &Database) {
         batch.push("UPDATE shards SET owner = NULL WHERE owner = $1").bind(owned.replica.0);
         batch.push("DELETE FROM replicas WHERE id = $1").bind(owned.replica.0);
     };
-    if let Err(error) = database.apply(Asker::Server, Rows::All, Survival::PowerFailure, leave).await {
+    // Both statements compare the owner, and the next owner waits for the transactions of this one.
+    if let Err(error) = database.apply(Asker::Server, Rows::Apart, Survival::PowerFailure, leave).await {
         tracing::warn!(%error, "the next server takes over later, because this one could not leave the shard");
     }
 }

@@ -139,7 +139,11 @@ impl Candidate<'_> {
         if let Some(row) = rows.iter().find(|row| row.owner == Some(self.replica.0)) {
             return Ok(Look::Taken(Taken { shard: row.shard, epoch: row.epoch, seq: row.seq, is_answered: false }));
         }
-        let Some(free) = rows.iter().find(|row| !row.is_alive) else { return Ok(Look::Owned(rows.len())) };
+        // The shard with the fewest owners so far comes first. A shard that no server can open gets
+        // an owner again and again, and the others get theirs meanwhile.
+        let is_silent = |row: &&ShardRow| row.owner.is_some();
+        let free = rows.iter().filter(|row| !row.is_alive).min_by_key(|row| (!may_depose && is_silent(row), row.epoch));
+        let Some(free) = free else { return Ok(Look::Owned(rows.len())) };
         if let ShardRow { owner: Some(owner), .. } = free {
             if !may_depose {
                 return Ok(Look::Unclear);

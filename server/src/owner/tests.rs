@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use cloakwork_attestation::{Anchor, PublicKey};
 use cloakwork_clock::Clock;
 use cloakwork_proto::v1::LatencyRecord;
-use cloakwork_scheduler::JobId;
+use cloakwork_scheduler::{JobId, placement::Load};
 use cloakwork_storage::{Rows, Server, Survival};
 use cloakwork_tests_postgres::{Postgres, shared};
 use tokio::{
@@ -14,11 +14,12 @@ use tokio::{
 use super::*;
 use crate::{
     database::SCHEMAS,
-    shards::{self, SILENCE},
+    shards::{self, PoolLoad, SILENCE},
     store::{
         Store, Write,
         tests::{job, new_job},
     },
+    tenant::Tenant,
 };
 
 /// Timeout of steps that should take no noticeable time.
@@ -272,6 +273,56 @@ async fn servers_own_a_shard_each_and_see_only_its_jobs() {
     let owners: Vec<_> = listed.iter().map(|shard| (shard.shard, shard.owner.as_deref())).collect();
     assert_eq!(owners, [(0, Some(URL)), (1, Some(URL))]);
     beats.abort();
+}
+
+/// A server may find out only later whether the commit of a move succeeded.
+#[tokio::test]
+async fn the_database_says_whether_a_tenant_has_left_its_shard() {
+    let Some(shared) = Shared::new() else { return };
+    let first = shared.taken().await;
+    let beats = first.keep();
+    shards::grow(&first.unguarded, 2).await.unwrap().unwrap();
+    let second = shared.taken().await;
+    let tenant = Tenant::new("a").unwrap();
+    assert_eq!(shards::departure(&first.database, "a").await.unwrap(), None);
+    shards::want(&first.unguarded, &tenant, 1).await.unwrap();
+    assert_eq!(shards::departure(&first.database, "a").await.unwrap(), None, "it is only wanted");
+    let moved = shards::hand_over(&first.database, "a", 1).await.unwrap();
+    assert!(moved.is_some_and(|moved| moved.shard == 1));
+    assert_eq!(shards::departure(&first.database, "a").await.unwrap(), moved);
+    assert_eq!(shards::departure(&second.database, "a").await.unwrap(), None, "it is here");
+    beats.abort();
+}
+
+#[tokio::test]
+async fn a_shard_publishes_the_loads_of_all_its_pools() {
+    let Some(shared) = Shared::new() else { return };
+    let owner = shared.taken().await;
+    let load = |pool: &str, workers| {
+        let load = Load { workers, backlog_millis: 7, term_millis: 9 };
+        PoolLoad { pool: pool.to_owned(), shard: 0, load }
+    };
+    for loads in [vec![load("cpu", 2)], vec![load("cpu", 2), load("gpu", 1)], vec![load("gpu", 3)]] {
+        shards::publish(&owner.database, &loads).await.unwrap();
+        let mut reader = owner.unguarded.read(Asker::Server).await.unwrap();
+        let rows = reader.query("SELECT pool, workers FROM shard_pools ORDER BY pool").all().await.unwrap();
+        let rows = rows.iter().map(|row| (row.text("pool").unwrap(), row.small("workers").unwrap()));
+        assert!(rows.eq(loads.iter().map(|load| (load.pool.as_str(), load.load.workers))), "{loads:?}");
+    }
+}
+
+/// A shard that no server can open has the most owners. The others must not wait for it.
+#[tokio::test]
+async fn the_shard_with_the_fewest_owners_gets_one_first() {
+    let Some(shared) = Shared::new() else { return };
+    let first = shared.taken().await;
+    shards::grow(&first.unguarded, 2).await.unwrap().unwrap();
+    for _ in 0..2 {
+        release(&first.ownership, &first.unguarded).await;
+        shared.postgres.sql(shared.name(), "UPDATE shards SET epoch = epoch + 3 WHERE shard = 0");
+    }
+    assert_eq!(shared.taken().await.ownership.shard(), 1);
+    assert_eq!(shared.taken().await.ownership.shard(), 0);
 }
 
 /// Otherwise the jobs of another server would expire early or never.

@@ -19,13 +19,6 @@ pub async fn want(database: &Database, tenant: &Tenant, shard: i32) -> Result<()
     write.commit().await
 }
 
-/// The shard of a tenant.
-pub async fn of_tenant(database: &Database, tenant: &Tenant) -> Result<i32, Error> {
-    let mut reader = database.read(Asker::Server).await?;
-    let query = reader.query("SELECT shard FROM tenant_shards WHERE tenant = $1").bind(tenant.as_str());
-    query.optional().await?.map_or(Ok(0), |row| row.small("shard"))
-}
-
 /// Tenants of the shard of `database` that are to move, each with its next shard.
 pub async fn wanted(database: &Database) -> Result<Vec<(String, i32)>, Error> {
     let mut reader = database.read(Asker::Upkeep).await?;
@@ -54,6 +47,19 @@ pub async fn hand_over(database: &Database, tenant: &str, to: i32) -> Result<Opt
     );
     let row = query.bind(tenant).bind(database.shard()).bind(to).optional().await?;
     let moved = row.map(|row| Ok(Moved { shard: to, at_micros: row.int("moved_micros")? })).transpose()?;
+    write.commit().await?;
+    Ok(moved)
+}
+
+/// The latest move of a tenant away from the shard of `database`, or `None` if the tenant is in
+/// this shard. The transaction excludes others on the rows of the tenant, so that the answer covers
+/// a move whose commit is still on its way.
+pub async fn departure(database: &Database, tenant: &str) -> Result<Option<Moved>, Error> {
+    let mut write = database.write(Asker::Upkeep, Rows::Tenant(tenant)).await?;
+    let query = write.query("SELECT shard, moved_micros FROM tenant_shards WHERE tenant = $1").bind(tenant);
+    let row = query.optional().await?;
+    let moved = row.map(|row| Ok(Moved { shard: row.small("shard")?, at_micros: row.int("moved_micros")? }));
+    let moved = moved.transpose()?.filter(|moved| moved.shard != database.shard());
     write.commit().await?;
     Ok(moved)
 }

@@ -50,7 +50,10 @@ impl Store {
         if !self.database.is_on_server() {
             self.remember_requests().await?;
         }
-        let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
+        // One lookup for each input. A list of all unfinished jobs could exceed the memory of the
+        // database server for a query, which then compares each input with each job.
+        let sql = "DELETE FROM job_inputs WHERE EXISTS \
+             (SELECT 1 FROM jobs WHERE jobs.id = job_inputs.job AND ended_micros IS NOT NULL)";
         self.database.apply(Asker::Upkeep, Rows::All, Survival::Crash, |batch| _ = batch.push(sql)).await
     }
 

@@ -1,11 +1,12 @@
 //! Connections to a server, and what they need: addresses, a password, and trust.
 
-use std::{fmt, fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, fs, io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject as _},
 };
+use tokio::task::AbortHandle;
 use tokio_postgres::{
     Config, NoTls,
     config::{Host, SslMode},
@@ -58,7 +59,7 @@ impl Server {
         let mode = config.get_ssl_mode();
         let encrypted = match (explicit, mode) {
             (true, SslMode::Disable) => false,
-            (false, _) => ca_file.is_some() || !config.get_hosts().iter().all(is_here),
+            (false, _) => ca_file.is_some() || !is_here(&config),
             _ => true,
         };
         config
@@ -93,26 +94,23 @@ impl Server {
             config.password(password);
         }
         let opening = async {
-            let client = match &self.tls {
+            Ok(match &self.tls {
                 Some(tls) => {
                     let (client, connection) = config.connect(MakeRustlsConnect::new((**tls).clone())).await?;
-                    run(connection);
-                    client
+                    (client, run(connection))
                 }
                 None => {
                     let (client, connection) = config.connect(NoTls).await?;
-                    run(connection);
-                    client
+                    (client, run(connection))
                 }
-            };
-            Ok(client)
+            })
         };
         // The driver's own limit covers only the connection of TCP.
-        let client = match tokio::time::timeout(CONNECT_TIMEOUT, opening).await {
+        let (client, running) = match tokio::time::timeout(CONNECT_TIMEOUT, opening).await {
             Ok(opened) => opened.map_err(error::of)?,
             Err(_) => return Err(Error::Failed("the server did not answer in time".to_owned())),
         };
-        Session::begun(client, self.tls.clone()).await
+        Session::begun(client, running, self.tls.clone()).await
     }
 }
 
@@ -146,22 +144,25 @@ fn describe(error: &dyn std::error::Error) -> String {
 }
 
 /// Runs a connection until nobody uses it.
-fn run(connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) {
-    tokio::spawn(async move {
+fn run(connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) -> AbortHandle {
+    let running = tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::warn!(error = describe(&error), "a connection to the database ended");
         }
     });
+    running.abort_handle()
 }
 
-/// Whether a host is this machine.
-fn is_here(host: &Host) -> bool {
-    match host {
+/// Whether all hosts are this machine. The driver connects to the addresses of the parameter
+/// `hostaddr` where the URL has them, whatever the names of the hosts are.
+fn is_here(config: &Config) -> bool {
+    let is_here = |host: &Host| match host {
         Host::Unix(_) => true,
-        Host::Tcp(name) => {
-            name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-    }
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+    };
+    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
+    let is_named = !hosts.is_empty() || !addresses.is_empty();
+    is_named && hosts.iter().all(is_here) && addresses.iter().all(IpAddr::is_loopback)
 }
 
 /// The authorities that a connection trusts.
@@ -210,7 +211,31 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 /// gets a plan of its own, which takes tens of microseconds. Plans in triggers are kept
 /// nevertheless, and use the indexes that every statement has. A high estimate of their cost must
 /// not lead to a compilation.
-const SETTINGS: &str = "-c lock_timeout=1500 -c idle_in_transaction_session_timeout=10000 -c tcp_keepalives_idle=5 \
+const SETTINGS: &str = "-c lock_timeout=1500 -c client_connection_check_interval=1000 \
+                        -c idle_in_transaction_session_timeout=10000 -c tcp_keepalives_idle=5 \
                         -c tcp_keepalives_interval=2 -c tcp_keepalives_count=2 -c client_min_messages=warning \
                         -c plan_cache_mode=force_custom_plan -c enable_seqscan=off -c enable_hashjoin=off \
                         -c enable_mergejoin=off -c jit=off";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_connections_within_this_machine_go_without_encryption() {
+        let is_here = |url: &str| is_here(&url.parse().expect(url));
+        for here in ["postgres://u@localhost/d", "postgres://u@127.0.0.1,[::1]/d", "postgres:///d?host=/run"] {
+            assert!(is_here(here), "{here}");
+        }
+        for other in [
+            "postgres://u@database/d",
+            "postgres://u@localhost,database/d",
+            "postgres://u@10.0.0.5/d",
+            "postgres://u@/d?hostaddr=10.0.0.5",
+            "postgres://u@localhost/d?hostaddr=10.0.0.5",
+            "postgres://u@/d",
+        ] {
+            assert!(!is_here(other), "{other}");
+        }
+    }
+}

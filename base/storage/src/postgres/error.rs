@@ -20,8 +20,7 @@ fn translated(error: &tokio_postgres::Error) -> Error {
     match *found.code() {
         SqlState::DISK_FULL => Error::Full,
         SqlState::UNIQUE_VIOLATION => Error::Exists(found.message().to_owned()),
-        // Another transaction holds the lock for longer than this one may wait.
-        SqlState::LOCK_NOT_AVAILABLE => Error::Busy,
+        SqlState::LOCK_NOT_AVAILABLE => Error::Locked,
         ref code if code.code() == FENCED => Error::Fenced,
         // The detail of an error may hold values of the row, so it is left out.
         ref code => Error::Failed(format!("{} (SQLSTATE {})", found.message(), code.code())),

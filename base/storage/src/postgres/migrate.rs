@@ -2,18 +2,43 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep};
+
 use super::{Server, Session, locks};
 use crate::{Error, Migration, OpenError, Schema, Value};
 
 /// Migrates a schema to its newest version, in one transaction. Servers that start at the same time
 /// take turns. A server whose database is up to date needs no right to change tables.
+///
+/// A transaction of others, such as a backup, may hold a table for long. The migration then begins
+/// again later. If it waited for the table, the statements of running servers would wait behind it.
 pub(crate) async fn migrate(session: &mut Session, schema: &Schema) -> Result<(), OpenError> {
     session.set_limit(MIGRATION_TIMEOUT);
+    let end = Instant::now() + MIGRATION_TIMEOUT;
+    let mut has_waited = false;
+    loop {
+        match attempt(session, schema).await {
+            Err(OpenError::Database(Error::Locked)) if Instant::now() < end => {
+                if !std::mem::replace(&mut has_waited, true) {
+                    tracing::warn!("the tables cannot be upgraded while another transaction uses them; still trying");
+                }
+                sleep(LOCK_PAUSE).await;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+async fn attempt(session: &mut Session, schema: &Schema) -> Result<(), OpenError> {
     if missing(session, schema).await?.is_empty() {
         return Ok(());
     }
-    session.script(&format!("{BEGIN}; {}; {}", locks::of_migration(), ledger(schema))).await?;
-    match run_missing(session, schema).await {
+    let begin = format!("{BEGIN}; {}; {TABLES}; {}", locks::of_migration(), ledger(schema));
+    let migrated = match session.script(&begin).await {
+        Ok(()) => run_missing(session, schema).await,
+        Err(error) => Err(error.into()),
+    };
+    match migrated {
         Ok(()) => Ok(session.commit().await?),
         Err(error) => {
             session.roll_back().await;
@@ -129,6 +154,13 @@ fn ledger(schema: &Schema) -> String {
 
 /// Begins the transaction of a migration. Another server may be at it, for as long as it takes.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = 0";
+
+/// Longest wait for a table, in milliseconds. A server's statement waits for longer, so that no
+/// statement fails behind the migration.
+const TABLES: &str = "SET LOCAL lock_timeout = 500";
+
+/// Time between two attempts, in which the statements of others run.
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Longest wait for one step of a migration. An index of a large table takes minutes.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(3600);

@@ -18,7 +18,7 @@ use futures_util::{
     future::{MaybeDone, maybe_done},
 };
 use rustls::ClientConfig;
-use tokio::time::timeout;
+use tokio::{task::AbortHandle, time::timeout};
 use tokio_postgres::{Client, NoTls, Statement, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -29,6 +29,8 @@ use crate::{Batch, Error, Rows, Survival, Value, asker::ANSWER_TIMEOUT, batch, t
 /// A connection to a database.
 pub(crate) struct Session {
     client: Client,
+    /// The task that runs the connection.
+    running: AbortHandle,
     /// Trust for requests to end a statement, which use connections of their own.
     tls: Option<Arc<ClientConfig>>,
     /// Statements for one row, by their texts.
@@ -57,16 +59,22 @@ impl Step<'_> {
 
 impl Session {
     /// Begins the use of a new connection.
-    pub(super) async fn begun(client: Client, tls: Option<Arc<ClientConfig>>) -> Result<Self, Error> {
+    pub(super) async fn begun(
+        client: Client,
+        running: AbortHandle,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Self, Error> {
         let (one, many) = (HashMap::new(), HashMap::new());
-        let mut session = Self { client, tls, one, many, limit: ANSWER_TIMEOUT, busy: false, lost: false };
+        let mut session = Self { client, running, tls, one, many, limit: ANSWER_TIMEOUT, busy: false, lost: false };
         let row = session.first(CHECK, Vec::new()).await?;
         let row = row.ok_or_else(|| Error::Failed("the server did not answer".to_owned()))?;
         if row.text("encoding")? != Some("UTF8") {
-            return Err(Error::Failed("the database must have the encoding UTF8".to_owned()));
+            let remedy = "create the database that database.url names with ENCODING 'UTF8'";
+            return Err(Error::Failed(format!("the database has another encoding than UTF8: {remedy}")));
         }
         if row.text("read_only")? == Some("on") {
-            return Err(Error::Failed("the server is a standby, or permits only reads".to_owned()));
+            let remedy = "database.url must name the primary";
+            return Err(Error::Failed(format!("the server is a standby, or permits only reads: {remedy}")));
         }
         Ok(session)
     }
@@ -195,7 +203,7 @@ impl Session {
 
     pub(crate) async fn close(self) {
         // The driver ends the connection once nobody can use it.
-        drop(self.client);
+        drop(self);
     }
 
     /// The statements of a batch, prepared.
@@ -305,6 +313,17 @@ impl Session {
                 error::of(cause)
             }
         })
+    }
+}
+
+/// The driver keeps a connection until the answers to all statements have come. The server would
+/// therefore go on with a statement that nobody waits for, and keep its locks. The server ends the
+/// statement soon after it finds the connection closed (`client_connection_check_interval`).
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.busy || self.lost {
+            self.running.abort();
+        }
     }
 }
 

@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 
 use tokio_postgres::types::Type;
 
+use crate::insertion::Insertion;
+
 /// The statement for many rows, from a statement for one row and the types of its parameters.
 /// Returns `None` for a statement of another form.
 pub(super) fn of(sql: &str, types: &[Type]) -> Option<String> {
@@ -15,9 +17,8 @@ pub(super) fn of(sql: &str, types: &[Type]) -> Option<String> {
     let rows = rows(types);
     Some(match keyword {
         "INSERT" => {
-            let (into, values) = sql.split_once(" VALUES (")?;
-            let (values, conflict) = values.split_once(')')?;
-            format!("{into} SELECT {} FROM {rows}{conflict}", columns(values))
+            let Insertion { into, values, rest } = Insertion::of(sql)?;
+            format!("{into} SELECT {} FROM {rows}{rest}", columns(values))
         }
         "UPDATE" => {
             let (set, condition) = sql.rsplit_once(" WHERE ")?;
@@ -67,6 +68,9 @@ mod tests {
         let expected = format!(
             "INSERT INTO t (id, a, b) SELECT v.a1, v.a2, 0 FROM {rows} ON CONFLICT (id) DO UPDATE SET a = excluded.a"
         );
+        assert_eq!(insert, Some(expected));
+        let insert = set("INSERT INTO t (id, a, b) VALUES ($1, lower($2), now())");
+        let expected = format!("INSERT INTO t (id, a, b) SELECT v.a1, lower(v.a2), now() FROM {rows}");
         assert_eq!(insert, Some(expected));
         let delete = set("DELETE FROM t WHERE id = $1 AND a = $2");
         assert_eq!(delete, Some(format!("DELETE FROM t USING {rows} WHERE id = v.a1 AND a = v.a2")));

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, vec};
 
-use crate::{Batch, Value, batch::Statement};
+use crate::{Batch, Value, batch::Statement, insertion::Insertion};
 
 /// A text of several statements, and their values.
 #[derive(Debug, Default)]
@@ -51,31 +51,24 @@ pub(super) fn scripts(setting: Option<&str>, batch: Batch) -> Vec<Script> {
 
 /// Splits a statement: an insertion into parts of several rows, and other statements into rows.
 fn parts(statement: Statement) -> impl Iterator<Item = Statement> {
-    let rows_max = if tuple(statement.sql).is_some() { ROWS_MAX } else { 1 };
+    let rows_max = if Insertion::of(statement.sql).is_some() { ROWS_MAX } else { 1 };
     let starts = (0..statement.rows).step_by(rows_max);
     starts.map(move |start| Statement { rows: rows_max.min(statement.rows - start), ..statement })
-}
-
-/// The text of an insertion before its row of values, that row, and the text after it.
-fn tuple(sql: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = sql.strip_prefix("INSERT")?.split_once(" VALUES (")?;
-    let (values, after) = rest.split_once(')')?;
-    Some((&sql[.."INSERT".len() + before.len()], values, after))
 }
 
 impl Script {
     fn push(&mut self, statement: &Statement, values: &mut vec::IntoIter<Value>) {
         let mut next = self.values.len();
-        match tuple(statement.sql).filter(|_| statement.rows > 1) {
+        match Insertion::of(statement.sql).filter(|_| statement.rows > 1) {
             None => next += self.push_numbered(statement.sql, next),
-            Some((before, tuple, after)) => {
-                self.text.push_str(before);
+            Some(Insertion { into, values, rest }) => {
+                self.text.push_str(into);
                 for row in 0..statement.rows {
                     self.text.push_str(if row == 0 { " VALUES (" } else { ", (" });
-                    next += self.push_numbered(tuple, next);
+                    next += self.push_numbered(values, next);
                     self.text.push(')');
                 }
-                self.text.push_str(after);
+                self.text.push_str(rest);
             }
         }
         self.text.push_str(";\n");

@@ -218,6 +218,52 @@ async fn transactions_exclude_those_of_other_processes_whose_rows_overlap() {
     assert_eq!(pairs(&one).await, [("b".to_owned(), None)]);
 }
 
+/// A statement that gets no answer in time holds its locks, and later changes would wait for them.
+#[tokio::test]
+async fn the_server_ends_a_statement_whose_caller_has_given_up() {
+    let Some(home) = Home::postgres() else { return };
+    let database = home.open().await;
+    let mut slow = database.write(A, Rows::All).await.expect("a turn");
+    let given_up = slow.query("SELECT CAST(pg_sleep(60) AS TEXT) AS slept").optional().await;
+    assert!(matches!(given_up, Err(Error::Failed(_))), "{given_up:?}");
+    drop(slow);
+    let begun = std::time::Instant::now();
+    while database.apply(B, Rows::All, Crash, |batch| insert(batch, "b", None)).await.is_err() {
+        assert!(begun.elapsed() < STEP_TIMEOUT, "the locks stay");
+    }
+    assert_eq!(pairs(&database).await, [("b".to_owned(), None)]);
+}
+
+/// A backup reads a table for long, and a migration wants to change the table meanwhile. Statements
+/// of running servers must not wait behind the migration.
+#[tokio::test]
+async fn a_migration_that_waits_for_a_table_lets_others_use_it() {
+    let Some(home) = Home::postgres() else { return };
+    let database = home.open().await;
+    let mut backup = database.write(A, Rows::Apart).await.expect("a turn");
+    backup.query("SELECT name FROM pairs").all().await.expect("it reads");
+    let step = Migration {
+        version: 1,
+        name: "step",
+        sqlite: "",
+        postgres: Some("ALTER TABLE pairs ADD COLUMN later BIGINT"),
+        compatible_from: 1,
+    };
+    let schema = Schema { ledger: "_later", migrations: Box::leak(Box::new([step])) };
+    let Home::Postgres(url) = &home else { unreachable!("a database on a server") };
+    let server = server(url);
+    let migrating = tokio::spawn(async move { Database::connect(server, &[schema], 1).await.map(drop) });
+    let begun = std::time::Instant::now();
+    let change = |batch: &mut Batch| _ = batch.push("UPDATE pairs SET value = 1 WHERE name = $1").bind("b");
+    while begun.elapsed() < Duration::from_secs(3) {
+        database.apply(B, Rows::Tenant("b"), Crash, change).await.expect("the table is free");
+        pairs(&database).await;
+    }
+    assert!(!migrating.is_finished());
+    backup.commit().await.expect("the backup ends");
+    timeout(STEP_TIMEOUT, migrating).await.expect("in time").expect("no panic").expect("migrated");
+}
+
 /// One holds the lock for longer than another may wait.
 #[tokio::test]
 async fn a_wait_for_other_transactions_ends() {
@@ -225,7 +271,7 @@ async fn a_wait_for_other_transactions_ends() {
     let (one, other) = (home.open().await, home.open().await);
     let held = one.write(A, Rows::All).await.expect("a turn");
     let refused = timeout(STEP_TIMEOUT, other.write(A, Rows::All)).await.expect("the wait ends");
-    assert_eq!(refused.map(drop), Err(Error::Busy));
+    assert_eq!(refused.map(drop), Err(Error::Locked));
     held.commit().await.expect("committed");
     other.write(A, Rows::All).await.expect("a turn").commit().await.expect("committed");
 }

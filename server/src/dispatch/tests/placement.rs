@@ -113,6 +113,23 @@ async fn an_idle_worker_goes_to_the_shard_that_needs_it() {
     assert!(wishes[0].has_changed().is_ok());
 }
 
+/// The owner of the other shard would give it jobs.
+#[tokio::test]
+async fn a_drained_worker_stays_and_counts_for_no_shard() {
+    let mut placing = Placing::new(1, 0).await;
+    let [drained, second, third] = [WORKER, WorkerId(2), WorkerId(3)];
+    let wishes = [drained, second, third].map(|worker| placing.attach(worker, Seat::Here).unwrap());
+    assert!(placing.actor.set_drained(drained, true));
+    placing.round();
+    assert_eq!(placing.own_workers(), 2);
+    placing.seen.send_replace(seen(1, 60_000));
+    for _ in 0..3 {
+        placing.round();
+    }
+    let stay = wishes.map(|wishes| wishes.has_changed().is_ok());
+    assert_eq!(stay, [true, false, true], "one of the two others leaves");
+}
+
 #[tokio::test]
 async fn a_busy_worker_leaves_after_its_jobs() {
     let mut placing = Placing::new(1, 60_000).await;

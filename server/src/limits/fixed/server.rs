@@ -78,6 +78,12 @@ pub(super) const ROWS: &[Fixed] = &[
         "Bytes of one tenant's programs and inputs that are kept in memory while jobs wait",
     ),
     row(
+        "NOTES_MAX",
+        "server/src/auth/store.rs",
+        "256",
+        "Tokens whose last use is being written. The use of further tokens is written after a later call",
+    ),
+    row(
         "LOADS_MAX",
         "server/src/dispatch/loads.rs",
         "1",
