@@ -108,7 +108,11 @@ pub fn failed(error: Error) -> ApiError {
     if error == Error::Busy {
         return database_busy();
     }
-    tracing::error!(%error, "the database failed");
+    match error {
+        // The next owner has the rows. The database works.
+        Error::Fenced => tracing::warn!(%error, "a change was refused"),
+        _ => tracing::error!(%error, "the database failed"),
+    }
     match error {
         Error::Full => STORAGE_FULL.error("the server's disk is full"),
         _ => unavailable(),

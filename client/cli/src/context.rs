@@ -246,8 +246,9 @@ impl Context {
             if client.capabilities().await.is_ok_and(|capabilities| capabilities.pools.is_empty()) {
                 let server = &self.global.server;
                 eprintln!(
-                    "cloakwork: the job waits, because no worker takes jobs: none is attached, or all are \
-                     quarantined. This command starts one: cloakwork-worker --server {server}"
+                    "cloakwork: the job waits, because no worker takes jobs at the moment: none is attached, or \
+                     all are quarantined. After a change of the owner, workers return within seconds. This command \
+                     starts one: cloakwork-worker --server {server} --token-file FILE"
                 );
             }
             std::future::pending().await

@@ -94,7 +94,7 @@ metrics! {
         "Repetitions of calls that this server passed on, because the owner stopped or failed before its answer";
     db_time: Histogram ["op"] "db_seconds" "seconds" "Time of database operations, including the wait for the writer", CALL_SECONDS;
     db_errors: Counter ["kind"] "db_errors_total" "errors"
-        "Errors of the database, by kind (full, busy, closed, failed, damaged, fenced)";
+        "Errors of the database, by kind (full, busy, locked, closed, failed, damaged, fenced)";
     standbys: Gauge ["kind"] "database_standbys" "standbys"
         "Standbys that are connected to the PostgreSQL server, by kind (synchronous, asynchronous; hidden without the right pg_monitor)";
     standby_lag: Gauge [] "database_standby_lag_bytes" "bytes"

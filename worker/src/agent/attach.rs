@@ -8,7 +8,10 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use super::{Agent, FINAL_EXCHANGE_TIMEOUT, commit::is_quarantine};
+use super::{
+    Agent, FINAL_EXCHANGE_TIMEOUT,
+    commit::{is_elsewhere, is_quarantine},
+};
 use crate::WorkerError;
 
 /// How a stream ended.
@@ -65,8 +68,12 @@ impl Agent {
                         );
                         QUARANTINE_PAUSE
                     } else {
-                        let problem = if was_attached { "connection lost" } else { "the server cannot be reached" };
-                        tracing::warn!(code = ?status.code(), cause = status.message(), "{problem}, retrying");
+                        let problem = match (is_elsewhere(&status), was_attached) {
+                            (true, _) => "this server does not own the shard; looking for the owner",
+                            (false, true) => "the connection to the server was lost, retrying",
+                            (false, false) => "the server cannot be reached, retrying",
+                        };
+                        tracing::warn!(code = ?status.code(), cause = status.message(), "{problem}");
                         pauses.next_pause()
                     }
                 }

@@ -91,6 +91,11 @@ pub(super) fn is_quarantine(refusal: &Status) -> bool {
     refusal.code() == Code::FailedPrecondition && reason(refusal) == "WORKER_QUARANTINED"
 }
 
+/// Whether another server owns the shard. The worker's connection then goes to that server.
+pub(super) fn is_elsewhere(refusal: &Status) -> bool {
+    reason(refusal) == "NOT_OWNER"
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
