@@ -54,28 +54,30 @@ pub async fn compare(options: &StoreOptions, database: &Database) -> Result<Comp
         after = (tenant.to_string(), row.digest.blake3.to_vec());
         for (tenant, row) in page {
             compared.blobs += 1;
-            let name = row.object(&tenant).name();
+            let object = row.object(&tenant);
+            let name = object.name();
             let is_there = names.remove(&name) || row.damaged;
             // The bytes may have come after the list of names. A server that runs meanwhile may
             // also have replaced the object of the page by another one.
-            if !is_there && !store.has(&name).await? && is_known(database, &name).await? {
-                let Object { generation, .. } = row.object(&tenant);
-                compared.lost.push(Lost { tenant, digest: row.digest, is_key: is_key(row.content.kind), generation });
+            if !is_there && !store.has(&name).await? && is_known(database, &object).await? {
+                let (is_key, generation) = (is_key(row.content.kind), row.generation);
+                compared.lost.push(Lost { tenant, digest: row.digest, is_key, generation });
             }
         }
     }
     for name in names {
-        compared.unknown += u64::from(!is_known(database, &name).await?);
+        let is_known = match Object::parse(&name) {
+            Some(object) => is_known(database, &object).await?,
+            None => false,
+        };
+        compared.unknown += u64::from(!is_known);
     }
     Ok(compared)
 }
 
 /// Whether an object has a row, which may have come after its page was read.
-async fn is_known(database: &Database, name: &str) -> Result<bool, Error> {
-    match Object::parse(name) {
-        Some(object) => blobs::lists(&mut *database.read(Asker::Upkeep).await?, &object).await,
-        None => Ok(false),
-    }
+async fn is_known(database: &Database, object: &Object) -> Result<bool, Error> {
+    blobs::lists(&mut *database.read(Asker::Upkeep).await?, object).await
 }
 
 /// Marks blobs as damaged, so that they count as missing until they are uploaded again.

@@ -7,6 +7,7 @@ use tonic::{
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
 };
+use tonic_types::StatusExt as _;
 use tower::{BoxError, Service, ServiceExt as _, util::BoxCloneSyncService};
 
 use crate::WorkerError;
@@ -61,6 +62,16 @@ impl Interceptor for Bearer {
         }
         Ok(request)
     }
+}
+
+/// The server's stable code of a refusal.
+pub(crate) fn reason(refusal: &Status) -> String {
+    refusal.get_details_error_info().map(|info| info.reason).unwrap_or_default()
+}
+
+/// Whether another server owns the shard of this worker. The next connection goes to that server.
+pub(crate) fn is_elsewhere(refusal: &Status) -> bool {
+    reason(refusal) == "NOT_OWNER"
 }
 
 /// Whether the error is transient, so that a retry of the call may succeed.

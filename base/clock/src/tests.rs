@@ -3,6 +3,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::*;
 
 const DAY: Duration = Duration::from_secs(86_400);
+
 #[test]
 fn a_manual_clock_stands_until_it_is_advanced_and_drives_both_times() {
     let manual = ManualClock::at(DAY_MICROS);

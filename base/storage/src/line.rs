@@ -26,7 +26,7 @@ impl Line {
     /// Waits until the caller is admitted. The server needs no place.
     pub(crate) async fn enter(&self, asker: Asker<'_>) -> Option<Place> {
         match asker.party() {
-            Some(owner) => Some(self.0.take(&owner, 1).await),
+            Some(party) => Some(self.0.take(&party, 1).await),
             None => None,
         }
     }

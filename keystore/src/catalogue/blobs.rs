@@ -297,9 +297,9 @@ pub(crate) async fn ciphertext_bytes(sql: &mut Connection, shard: i32) -> Result
     Ok(from_sql(row.int("bytes")?))
 }
 
-/// Bytes of unpinned ciphertexts of the shard, by tenant: those of all ciphertexts without those of
-/// pinned ones. There are fewer pins than ciphertexts when space is short, because jobs and their
-/// outputs hold pins, and ciphertexts wait for jobs.
+/// Bytes of unpinned ciphertexts of the shard, by tenant: those of all ciphertexts, of which each
+/// tenant has a sum, without those of pinned ones. The query visits the pins, and no ciphertext
+/// that has none.
 pub(crate) async fn unpinned_bytes(
     sql: &mut Connection,
     shard: i32,

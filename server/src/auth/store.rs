@@ -422,12 +422,6 @@ impl TokenStore {
         query.bind(id.as_str()).optional().await?.as_ref().map(TokenRow::of).transpose()
     }
 
-    /// Number of tokens whose use is being recorded.
-    #[cfg(test)]
-    pub(super) fn notes(&self) -> usize {
-        self.noting.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }

@@ -38,10 +38,10 @@ impl Store {
         transaction.commit().await
     }
 
-    /// Jobs with an output in the key store. The query scans the table, so it is for start-up only.
+    /// Jobs with an output in the key store.
     pub async fn jobs_with_output_blobs(&self) -> Result<Vec<JobId>, Error> {
         let mut reader = self.database.read(Asker::Upkeep).await?;
-        let rows = reader.query("SELECT DISTINCT job FROM job_outputs WHERE bytes IS NULL").all().await?;
+        let rows = reader.query(STORED).all().await?;
         rows.iter().map(|row| job_id(row, "job")).collect()
     }
 
@@ -53,3 +53,5 @@ impl Store {
         row.map_or(Ok(false), |row| Ok(row.int("done")? == Done::Deleted as i64))
     }
 }
+
+pub(super) const STORED: &str = "SELECT DISTINCT job FROM job_outputs WHERE bytes IS NULL";

@@ -253,6 +253,7 @@ async fn queries_over_many_rows_use_their_indexes() {
     let mut reader = store.database.read(Asker::Upkeep).await.unwrap();
     for (sql, index, uses) in [
         (jobs::PAGE_OF_STATES.as_str(), "jobs_by_state", 5),
+        (outputs::STORED, "job_outputs_stored", 1),
         (jobs::EXPIRED, "jobs_by_expiry", 1),
         (jobs::FORGET_ENDED, "jobs_by_end", 1),
         (usage::FORGET_OLDEST, "jobs_spent", 1),

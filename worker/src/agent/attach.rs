@@ -8,11 +8,8 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use super::{
-    Agent, FINAL_EXCHANGE_TIMEOUT,
-    commit::{is_elsewhere, is_quarantine},
-};
-use crate::WorkerError;
+use super::{Agent, FINAL_EXCHANGE_TIMEOUT, commit::is_quarantine};
+use crate::{WorkerError, connection::is_elsewhere};
 
 /// How a stream ended.
 enum End {

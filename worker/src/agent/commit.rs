@@ -9,10 +9,9 @@ use cloakwork_proto::{
 };
 use cloakwork_retry::Pauses;
 use tonic::{Code, Request, Status};
-use tonic_types::StatusExt as _;
 
 use super::{Agent, Held, job::MESSAGE_MAX};
-use crate::connection::passes;
+use crate::connection::{passes, reason};
 
 /// Largest piece of a result in one message.
 const PIECE_BYTES: usize = 1 << 20;
@@ -81,19 +80,9 @@ impl Agent {
     }
 }
 
-/// The server's stable code of a refusal.
-fn reason(refusal: &Status) -> String {
-    refusal.get_details_error_info().map(|info| info.reason).unwrap_or_default()
-}
-
 /// Whether the server refuses this worker because its results were found wrong.
 pub(super) fn is_quarantine(refusal: &Status) -> bool {
     refusal.code() == Code::FailedPrecondition && reason(refusal) == "WORKER_QUARANTINED"
-}
-
-/// Whether another server owns the shard. The worker's connection then goes to that server.
-pub(super) fn is_elsewhere(refusal: &Status) -> bool {
-    reason(refusal) == "NOT_OWNER"
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -19,6 +19,8 @@ use tonic::{
 use tonic_types::StatusExt as _;
 use tower::{Service, ServiceExt as _};
 
+use crate::connection::is_elsewhere;
+
 /// How long a worker looks for the owner of its shard. After this time, the jobs that it held
 /// belong to other workers, so it may serve another shard.
 const SEARCH_TIME: Duration = Duration::from_secs(60);
@@ -145,9 +147,10 @@ impl Service<Request<Body>> for Servers {
 /// Where the worker belongs, if the server has refused the call because the worker belongs
 /// elsewhere.
 fn elsewhere(answer: &Response<Body>) -> Option<Elsewhere> {
-    let mut info = Status::from_header_map(answer.headers())?.get_details_error_info()?;
+    let refusal = Status::from_header_map(answer.headers()).filter(is_elsewhere)?;
+    let mut info = refusal.get_details_error_info()?;
     let shard = info.metadata.remove("shard").and_then(|shard| shard.parse().ok());
-    (info.reason == "NOT_OWNER").then(|| Elsewhere { owner: info.metadata.remove("owner"), shard })
+    Some(Elsewhere { owner: info.metadata.remove("owner"), shard })
 }
 
 #[cfg(test)]

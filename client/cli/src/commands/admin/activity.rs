@@ -7,7 +7,10 @@ use cloakwork_client::{
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 
-use super::{names::id, page_size};
+use super::{
+    names::{self, id},
+    page_size,
+};
 use crate::{
     commands::jobs::{State, document, state},
     failure::Failure,
@@ -21,7 +24,7 @@ pub(super) async fn jobs(
     limit: usize,
     json: bool,
 ) -> Result<(), Failure> {
-    let tenant = tenant.map(|tenant| format!("tenants/{tenant}")).unwrap_or_default();
+    let tenant = tenant.map(names::of_tenant).unwrap_or_default();
     let states: Vec<JobState> = states.iter().map(|state| state.message()).collect();
     let jobs: Vec<Job> = operator.jobs(&tenant, &states, page_size(limit)).take(limit).try_collect().await?;
     show(json, || json!({ "jobs": jobs.iter().map(document).collect::<Vec<_>>() }), || job_table(&jobs))

@@ -10,6 +10,11 @@ pub(super) fn tenant(text: &str) -> Result<String, String> {
     }
 }
 
+/// The resource name of a tenant.
+pub(super) fn of_tenant(tenant: &str) -> String {
+    format!("tenants/{tenant}")
+}
+
 /// The last part of a resource name.
 pub(super) fn id(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or_default()

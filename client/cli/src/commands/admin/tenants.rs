@@ -74,7 +74,7 @@ pub(super) async fn run(operator: &Operator, command: Command, json: bool) -> Re
             done(json, &name, "created")
         }
         Command::Revoke { name } => {
-            let revoked = operator.revoke_tenant(&resource_name(&name)).await;
+            let revoked = operator.revoke_tenant(&names::of_tenant(&name)).await;
             revoked.map_err(|error| of_change(error, LOOK))?;
             done(json, &name, "revoked, with all its tokens")
         }
@@ -83,7 +83,7 @@ pub(super) async fn run(operator: &Operator, command: Command, json: bool) -> Re
                 let tenant = found(operator, &name).await?;
                 confirm(&tenant, &name)?;
             }
-            let deleted = operator.delete_tenant(&resource_name(&name)).await;
+            let deleted = operator.delete_tenant(&names::of_tenant(&name)).await;
             deleted.map_err(|error| of_change(error, LOOK))?;
             done(json, &name, "is being deleted; `cloakwork admin tenants ls` lists it until nothing is left")
         }
@@ -94,12 +94,8 @@ pub(super) async fn run(operator: &Operator, command: Command, json: bool) -> Re
 /// The command that shows what became of a change.
 const LOOK: &str = "tenants ls";
 
-fn resource_name(tenant: &str) -> String {
-    format!("tenants/{tenant}")
-}
-
 fn done(json: bool, tenant: &str, what: &str) -> Result<(), Failure> {
-    let name = resource_name(tenant);
+    let name = names::of_tenant(tenant);
     show(json, || json!({ "tenant": name }), || format!("{name}: {what}\n"))
 }
 
@@ -111,7 +107,7 @@ async fn list(operator: &Operator, json: bool) -> Result<(), Failure> {
 
 /// The tenant of this name.
 async fn found(operator: &Operator, tenant: &str) -> Result<Tenant, Failure> {
-    let name = resource_name(tenant);
+    let name = names::of_tenant(tenant);
     let mut tenants = operator.tenants();
     while let Some(tenant) = tenants.try_next().await? {
         if tenant.name == name {
@@ -126,7 +122,7 @@ fn confirm(tenant: &Tenant, name: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::Usage(format!(
             "{}: nothing is deleted: a deletion without a terminal needs --yes",
-            resource_name(name)
+            names::of_tenant(name)
         )));
     }
     eprint!(
@@ -142,7 +138,7 @@ fn answered(input: &mut impl BufRead, name: &str) -> Result<(), Failure> {
     input.read_line(&mut answer)?;
     match answer.trim() == name {
         true => Ok(()),
-        false => Err(Failure::Usage(format!("that is not the tenant's name: {} stays", resource_name(name)))),
+        false => Err(Failure::Usage(format!("that is not the tenant's name: {} stays", names::of_tenant(name)))),
     }
 }
 
@@ -158,11 +154,11 @@ async fn limits(
         found(operator, tenant).await?.limits
     } else {
         let set = set.iter().map(|(name, value)| TenantLimit { name: name.clone(), value: *value }).collect();
-        let changed = operator.set_tenant_limits(&resource_name(tenant), set, unset.to_vec()).await;
+        let changed = operator.set_tenant_limits(&names::of_tenant(tenant), set, unset.to_vec()).await;
         changed.map_err(|error| of_change(error, &format!("tenants limits {tenant}")))?
     };
     let limits = by_name(&limits);
-    let document = || json!({ "tenant": resource_name(tenant), "limits": limits });
+    let document = || json!({ "tenant": names::of_tenant(tenant), "limits": limits });
     show(json, document, || limit_table(tenant, &limits))
 }
 
@@ -191,7 +187,7 @@ fn by_name(limits: &[TenantLimit]) -> BTreeMap<String, u64> {
 
 fn limit_table(tenant: &str, limits: &BTreeMap<String, u64>) -> String {
     if limits.is_empty() {
-        return format!("{} has no limits of its own: those of the server apply\n", resource_name(tenant));
+        return format!("{} has no limits of its own: those of the server apply\n", names::of_tenant(tenant));
     }
     let mut table = Table::new(["value", "limit"]);
     for (name, value) in limits {

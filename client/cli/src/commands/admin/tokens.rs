@@ -61,7 +61,7 @@ pub(super) async fn run(operator: &Operator, command: Command, json: bool) -> Re
     match command {
         Command::Ls { tenant } => list(operator, tenant, json).await,
         Command::Create { tenant, scopes, days, note } => {
-            let parent = format!("tenants/{tenant}");
+            let parent = names::of_tenant(&tenant);
             create(operator, CreateTokenRequest { parent, scopes: names_of(&scopes), days, note }, &tenant, json).await
         }
         Command::Revoke { id } => {
@@ -73,7 +73,7 @@ pub(super) async fn run(operator: &Operator, command: Command, json: bool) -> Re
 }
 
 async fn list(operator: &Operator, tenant: Option<String>, json: bool) -> Result<(), Failure> {
-    let parent = tenant.map(|tenant| format!("tenants/{tenant}")).unwrap_or_default();
+    let parent = tenant.as_deref().map(names::of_tenant).unwrap_or_default();
     let tokens: Vec<Token> = operator.tokens(&parent).try_collect().await?;
     show(json, || json!({ "tokens": tokens.iter().map(document).collect::<Vec<_>>() }), || table(&tokens))
 }

@@ -56,7 +56,7 @@ pub(super) async fn run(operator: &Operator, args: Args, json: bool) -> Result<(
     if !from.is_empty() && !to.is_empty() && from > to {
         return Err(Failure::Usage(format!("--from {from} is after --to {to}")));
     }
-    let tenant = args.tenant.map(|tenant| format!("tenants/{tenant}")).unwrap_or_default();
+    let tenant = args.tenant.as_deref().map(names::of_tenant).unwrap_or_default();
     let days = operator.usage(&tenant, &from, &to).await?;
     match format {
         Format::Table => show(false, || unreachable!("a table was asked for"), || formats::table(&days)),
