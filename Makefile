@@ -39,6 +39,7 @@ test: lint kernels proxies alerts boards console packages helm
 # the network the first time: both for the comparisons with other libraries.
 test-all: lint kernels proxies alerts boards console packages helm boards-trial console-trial alerts-trial
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
+	cargo test -p cloakwork-math --config profile.dev.package.cloakwork-math.debug-assertions=true
 	cargo check --locked --manifest-path tests/peers/Cargo.toml --workspace --all-targets --target-dir target/peers-check
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --all-targets --target-dir target/fuzz-check
 	$(MAKE) packages-trial

@@ -69,7 +69,7 @@ impl Mover {
                 Ok(moved) => moved,
                 Err(error) => {
                     tracing::warn!(tenant = name, %error, "it is unknown whether a tenant has moved: its calls wait");
-                    self.outcome(&name).await
+                    outcome(&self.database, &name).await
                 }
             };
             self.homes.send_modify(|homes| homes.let_go(&tenant, moved));
@@ -78,19 +78,6 @@ impl Mover {
             }
         }
         Ok(())
-    }
-
-    /// The move of a tenant, if it happened. The commit of a move may succeed although its answer
-    /// did not come. This server would then accept jobs of a tenant that it no longer has, and
-    /// these jobs would be lost with this server or computed twice.
-    async fn outcome(&self, tenant: &str) -> Option<Moved> {
-        loop {
-            match shards::departure(&self.database, tenant).await {
-                Ok(moved) => return moved,
-                Err(error) => tracing::debug!(%error, "it is still unknown whether a tenant has moved"),
-            }
-            sleep(LOOK_INTERVAL).await;
-        }
     }
 
     /// Hands a tenant over whose new calls wait. Returns `None` if its running calls do not end.
@@ -111,5 +98,18 @@ impl Mover {
         self.store.forget_known_programs();
         self.keystore.forget_known_keys();
         shards::hand_over(&self.database, tenant.as_str(), to).await
+    }
+}
+
+/// The move of a tenant, if it happened. The commit of a move may succeed although its answer did not
+/// come. This server would then accept jobs of a tenant that it no longer has, and these jobs would
+/// be lost with this server or computed twice.
+pub(crate) async fn outcome(database: &Database, tenant: &str) -> Option<Moved> {
+    loop {
+        match shards::departure(database, tenant).await {
+            Ok(moved) => return moved,
+            Err(error) => tracing::debug!(%error, "it is still unknown whether a tenant has moved"),
+        }
+        sleep(LOOK_INTERVAL).await;
     }
 }

@@ -53,9 +53,9 @@ impl Sweeper {
 
     /// All holders whose pins may still be needed.
     async fn holders(&self) -> Result<Vec<Holder>, Error> {
-        let live = self.store.live_jobs().await?;
+        let live = self.store.live_ids().await?;
         // A worker may have handed in outputs of a job whose end did not become durable.
-        let of_live = live.iter().flat_map(|job| [id::to_bytes(job.meta.id), id::output_holder(job.meta.id)]);
+        let of_live = live.into_iter().flat_map(|job| [id::to_bytes(job), id::output_holder(job)]);
         let kept = self.store.jobs_with_output_blobs().await?;
         Ok(of_live.chain(kept.into_iter().map(id::output_holder)).collect())
     }

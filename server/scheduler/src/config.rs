@@ -25,6 +25,9 @@ pub struct Config {
     pub workers_max: usize,
     /// Maximum number of jobs leased to a worker at a time.
     pub leases_per_worker_max: usize,
+    /// Bytes of leased jobs at which a worker gets no further jobs. The owner keeps the bytes of
+    /// leased jobs in memory.
+    pub leased_bytes_per_worker_max: u64,
     /// Maximum number of a worker's resident keys that the scheduler records.
     pub resident_keys_max: usize,
     /// Cost that a tenant is served before the next tenant's turn: about the cost that fills a
@@ -52,6 +55,7 @@ impl Default for Config {
             jobs_per_tenant_max: 10_000,
             workers_max: 256,
             leases_per_worker_max: 4096,
+            leased_bytes_per_worker_max: 256 << 20,
             resident_keys_max: 256,
             quantum_cost: 1024,
             overtaking_cost_max: 16 * 1024,

@@ -45,6 +45,8 @@ pub struct NewJob {
     pub cost: u64,
     /// The total that [`LeaseReport::rows_done`] counts up to.
     pub rows: u64,
+    /// Memory that the owner needs while the job is leased.
+    pub bytes: u64,
     /// From -10 (last) to 10 (first), among the tenant's own jobs.
     pub priority: i8,
     /// When the scheduler gives up on the job.

@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) held_cost: u64,
     /// Remaining cost of the short jobs.
     pub(crate) held_short: u64,
+    /// Bytes of the held jobs.
+    pub(crate) held_bytes: u64,
     /// Number of long jobs of each tenant.
     pub(crate) long: BTreeMap<TenantId, usize>,
     /// Number of held jobs of each group.
@@ -126,14 +128,18 @@ impl Worker {
 
     /// Whether the worker may get more jobs of some kind.
     pub(crate) fn is_open(&self, now: Time, config: &Config) -> bool {
-        self.is_willing(now, config) && self.mode != Mode::Exclusive && self.holds.len() < config.leases_per_worker_max
+        self.is_willing(now, config) && self.mode != Mode::Exclusive && self.has_place(config)
     }
 
     /// Whether some job could get a place on the worker, now or later without any other event.
     pub(crate) fn has_room(&self, config: &Config) -> bool {
-        let has_place = self.mode == Mode::Shared && self.holds.len() < config.leases_per_worker_max;
         let wants = self.wants_any() || self.wants_short() || self.wants_long();
-        has_place && wants && self.takes_work()
+        self.mode == Mode::Shared && self.has_place(config) && wants && self.takes_work()
+    }
+
+    /// Whether the limits on the held jobs allow another one.
+    pub(crate) fn has_place(&self, config: &Config) -> bool {
+        self.holds.len() < config.leases_per_worker_max && self.held_bytes < config.leased_bytes_per_worker_max
     }
 
     /// Whether the worker holds less cost than it wants.
@@ -177,6 +183,7 @@ impl Worker {
         let before = self.holds.insert(job.spec.id, Hold { seat, epoch: job.epoch, recorded, left });
         debug_assert!(before.is_none(), "a worker holds a job once");
         self.held_cost += left;
+        self.held_bytes += job.spec.bytes;
         match job.size(config) {
             Size::Short => self.held_short += left,
             Size::Long => *self.long.entry(group.tenant).or_default() += 1,
@@ -203,6 +210,7 @@ impl Worker {
         let Some(hold) = self.holds.remove(&job.spec.id) else { return false };
         let group = job.spec.group;
         self.held_cost -= hold.left;
+        self.held_bytes -= job.spec.bytes;
         match job.size(config) {
             Size::Short => self.held_short -= hold.left,
             Size::Long => take_one(&mut self.long, &group.tenant),

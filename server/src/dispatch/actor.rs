@@ -23,7 +23,7 @@ use super::{
     command::{Command, WorkerReport},
     decided::{Answer, Decided},
     effects::HandedIn,
-    live::{Jobs, Live, TENANT_WORK_BYTES_MAX, WORK_BYTES_MAX},
+    live::{Jobs, LEASED_BYTES_PER_WORKER_MAX, Live, TENANT_WORK_BYTES_MAX, WORK_BYTES_MAX},
     loads::Loads,
     placement::Placement,
     record,
@@ -548,7 +548,7 @@ impl Actor {
 
     fn restore_job(&mut self, job: LiveJob, before: Option<Live>) {
         let live = Live::restored(&job, before);
-        let scheduled = self.scheduled(&job.meta);
+        let scheduled = self.scheduled(&job.meta, job.work_bytes);
         self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
         self.jobs.insert(job.meta.id, live);
         self.step(Event::Restored(RestoredJob {
@@ -589,6 +589,7 @@ pub(super) fn config(limits: &Limits) -> Config {
         jobs_max: usize::try_from(limits.queued_jobs).unwrap_or(usize::MAX),
         jobs_per_tenant_max: usize::try_from(limits.tenant_queued_jobs).unwrap_or(usize::MAX),
         workers_max: usize::try_from(limits.workers).unwrap_or(usize::MAX),
+        leased_bytes_per_worker_max: LEASED_BYTES_PER_WORKER_MAX,
         quantum_cost: QUANTUM_COST,
         overtaking_cost_max: 16 * QUANTUM_COST,
         checks_max: CHECKS_MAX as usize,

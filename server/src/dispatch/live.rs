@@ -45,6 +45,10 @@ pub(super) struct Kept {
 pub(super) const WORK_BYTES_MAX: u64 = 256 << 20;
 pub(super) const TENANT_WORK_BYTES_MAX: u64 = 64 << 20;
 
+/// Bytes of work at which a worker gets no further leases. The work of a leased job is in memory,
+/// counted above or not. The inline inputs of a thousand jobs of 256 KiB reach this limit.
+pub(super) const LEASED_BYTES_PER_WORKER_MAX: u64 = 256 << 20;
+
 /// The program, inputs and key parts of a job.
 #[derive(Debug)]
 pub struct Work {

@@ -124,6 +124,7 @@ impl Actor {
             .admit(tenant, Some(own_max))
             .map_err(|refusal| super::effects::refused(&job.meta.tenant, refusal))?;
         let (mut live, work) = Live::new(job, promised);
+        let work_bytes = work.bytes() as u64;
         live.work = Kept::of(&job.meta.tenant, work, &self.work_bytes);
         let watched = live.view.subscribe();
         self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
@@ -138,18 +139,19 @@ impl Actor {
         let (key_use, reserved) = (job.key_use.clone(), job.reserved.clone());
         self.decided.guards.push(Guard { job: job.meta.id, _key_use: key_use, _reserved: reserved, _share: share });
         record::submitted(&self.parts.telemetry.metrics, &job.meta);
-        let event = Event::Submitted(self.scheduled(&job.meta));
+        let event = Event::Submitted(self.scheduled(&job.meta, work_bytes));
         self.step(event);
         Ok(watched)
     }
 
     /// The job in the scheduler's terms.
-    pub(super) fn scheduled(&mut self, meta: &JobMeta) -> Scheduled {
+    pub(super) fn scheduled(&mut self, meta: &JobMeta, work_bytes: u64) -> Scheduled {
         Scheduled {
             id: meta.id,
             group: Group { tenant: self.tenant(&meta.tenant), key: meta.key_id, set: meta.set.id() },
             cost: meta.cost,
             rows: meta.rows,
+            bytes: work_bytes,
             priority: meta.priority,
             deadline: self.monotonic(meta.deadline_micros),
         }

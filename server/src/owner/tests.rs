@@ -14,6 +14,7 @@ use tokio::{
 use super::*;
 use crate::{
     database::SCHEMAS,
+    moving,
     shards::{self, PoolLoad, SILENCE},
     store::{
         Store, Write,
@@ -291,6 +292,13 @@ async fn the_database_says_whether_a_tenant_has_left_its_shard() {
     assert!(moved.is_some_and(|moved| moved.shard == 1));
     assert_eq!(shards::departure(&first.database, "a").await.unwrap(), moved);
     assert_eq!(shards::departure(&second.database, "a").await.unwrap(), None, "it is here");
+    shared.admit(false);
+    let database = first.database.clone();
+    let outcome = tokio::spawn(async move { moving::outcome(&database, "a").await });
+    sleep(Duration::from_millis(1500)).await;
+    assert!(!outcome.is_finished(), "nobody knows while the database is away");
+    shared.admit(true);
+    assert_eq!(timeout(STEP_TIMEOUT, outcome).await.expect("it asks again").unwrap(), moved);
     beats.abort();
 }
 

@@ -40,6 +40,8 @@ pub struct LiveJob {
     pub suspect: Option<u64>,
     /// Number of workers that the job crashed while it ran alone.
     pub solo_crashes: u32,
+    /// Bytes of the job's program and of its inputs in the store.
+    pub work_bytes: u64,
 }
 
 impl Store {
@@ -132,13 +134,17 @@ impl Store {
     /// Every job of the shard that has not ended, oldest first.
     pub async fn live_jobs(&self) -> Result<Vec<LiveJob>, Error> {
         let mut reader = self.database.read(Asker::Server).await?;
-        let query = reader.query(concat!(
-            "SELECT * FROM jobs WHERE ended_micros IS NULL AND ",
-            of_shard!("jobs.tenant", "$1"),
-            " ORDER BY id"
-        ));
-        let rows = query.bind(self.database.shard()).all().await?;
+        let rows = reader.query(LIVE).bind(self.database.shard()).all().await?;
         rows.iter().map(live_job).collect()
+    }
+
+    /// The ID of every job of the shard that has not ended.
+    pub async fn live_ids(&self) -> Result<Vec<JobId>, Error> {
+        let mut reader = self.database.read(Asker::Server).await?;
+        let query = reader
+            .query(concat!("SELECT id FROM jobs WHERE ended_micros IS NULL AND ", of_shard!("jobs.tenant", "$1")));
+        let rows = query.bind(self.database.shard()).all().await?;
+        rows.iter().map(|row| job_id(row, "id")).collect()
     }
 
     /// Number of jobs of the shard that have not ended.
@@ -228,6 +234,16 @@ impl Store {
         transaction.commit().await
     }
 }
+
+/// The unfinished jobs of a shard. Neither database reads the bytes for their length.
+pub(super) const LIVE: &str = concat!(
+    "SELECT jobs.*, \
+     (SELECT CAST(SUM(LENGTH(bytes)) AS BIGINT) FROM job_inputs WHERE job = jobs.id) AS input_bytes, \
+     (SELECT CAST(LENGTH(bytes) AS BIGINT) FROM programs WHERE tenant = jobs.tenant AND digest = jobs.program) \
+     AS program_bytes FROM jobs WHERE ended_micros IS NULL AND ",
+    of_shard!("jobs.tenant", "$1"),
+    " ORDER BY id"
+);
 
 /// Sorts after the bytes of every job ID, which are fewer.
 const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
@@ -350,6 +366,9 @@ fn live_job(row: &Row) -> Result<LiveJob, Error> {
         epoch: bits(row, "epoch")?,
         suspect: row.int_or_null("suspect")?.map(|group| group as u64),
         solo_crashes: bits(row, "solo_crashes")? as u32,
+        work_bytes: ["input_bytes", "program_bytes"]
+            .into_iter()
+            .try_fold(0, |sum, column| Ok::<_, Error>(sum + row.int_or_null(column)?.unwrap_or(0).unsigned_abs()))?,
     })
 }
 

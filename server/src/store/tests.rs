@@ -240,6 +240,17 @@ async fn jobs_are_listed_by_their_states() {
     }
 }
 
+#[tokio::test]
+async fn an_unfinished_job_tells_the_bytes_of_its_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    store.apply(Survival::Crash, &[job("a", 1, 100), job("b", 2, 0), job("b", 3, 7), end(3, &[])]).await.unwrap();
+    let live = store.live_jobs().await.unwrap();
+    let bytes: Vec<_> = live.iter().map(|job| (job.meta.id.0, job.work_bytes)).collect();
+    assert_eq!(bytes, [(1, 10 + 100), (2, 10)], "the program has 10 bytes");
+    assert_eq!(store.live_ids().await.unwrap(), [JobId(1), JobId(2)]);
+}
+
 /// A query that visits all jobs or programs takes the longer the more of them a tenant has. Other
 /// tenants wait for it.
 #[tokio::test]
@@ -254,6 +265,7 @@ async fn queries_over_many_rows_use_their_indexes() {
     for (sql, index, uses) in [
         (jobs::PAGE_OF_STATES.as_str(), "jobs_by_state", 5),
         (outputs::STORED, "job_outputs_stored", 1),
+        (jobs::LIVE, "PRIMARY", 3),
         (jobs::EXPIRED, "jobs_by_expiry", 1),
         (jobs::FORGET_ENDED, "jobs_by_end", 1),
         (usage::FORGET_OLDEST, "jobs_spent", 1),

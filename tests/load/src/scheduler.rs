@@ -94,7 +94,7 @@ impl Bench {
         let id = JobId(u128::from(self.random()) << 64 | u128::from(self.random()));
         let (cost, priority) = (1 + self.random() % 64, (self.random() % 3) as i8 - 1);
         let deadline = self.now + 3_600_000_000 + self.random() % 1_000_000_000;
-        self.feed(Event::Submitted(NewJob { id, group, cost, rows: cost, priority, deadline }));
+        self.feed(Event::Submitted(NewJob { id, group, cost, rows: cost, bytes: 0, priority, deadline }));
     }
 
     /// Submits a job and ends a job. Every 32 rounds, assignments go out. Every 256 rounds, a

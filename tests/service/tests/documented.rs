@@ -69,7 +69,7 @@ fn words(line: &str) -> Vec<String> {
             }
         }
     }
-    let end = |word: &String| ["#", "&", "|", ">", "2>"].contains(&&**word);
+    let end = |word: &String| ["#", "&", "|", ">", ">>", "2>"].contains(&&**word);
     let end = words.iter().position(end).unwrap_or(words.len());
     words.truncate(end);
     let set = |word: &&String| word.split_once('=').is_some_and(|(name, _)| name.starts_with("CLOAKWORK_"));

@@ -1,6 +1,6 @@
 //! Turns a batch into scripts: texts of several statements, each sent as one message.
 
-use std::{fmt::Write as _, vec};
+use std::vec;
 
 use crate::{Batch, Value, batch::Statement, insertion::Insertion};
 
@@ -58,49 +58,50 @@ fn parts(statement: Statement) -> impl Iterator<Item = Statement> {
 
 impl Script {
     fn push(&mut self, statement: &Statement, values: &mut vec::IntoIter<Value>) {
-        let mut next = self.values.len();
         match Insertion::of(statement.sql).filter(|_| statement.rows > 1) {
-            None => next += self.push_numbered(statement.sql, next),
-            Some(Insertion { into, values, rest }) => {
+            None => self.push_row(statement.sql, values),
+            Some(Insertion { into, values: row, rest }) => {
                 self.text.push_str(into);
-                for row in 0..statement.rows {
-                    self.text.push_str(if row == 0 { " VALUES (" } else { ", (" });
-                    next += self.push_numbered(values, next);
+                for index in 0..statement.rows {
+                    self.text.push_str(if index == 0 { " VALUES (" } else { ", (" });
+                    self.push_row(row, values);
                     self.text.push(')');
                 }
                 self.text.push_str(rest);
             }
         }
         self.text.push_str(";\n");
-        self.values.extend(values.take(next - self.values.len()));
-        debug_assert_eq!(self.values.len(), next, "a value of {statement:?} is missing");
     }
 
-    /// Adds SQL text, with its values renumbered to follow `before` others. Returns how many values
-    /// the text has.
-    fn push_numbered(&mut self, sql: &str, before: usize) -> usize {
+    /// Adds SQL text and its row of values. The text gets placeholders without numbers: SQLite would
+    /// look up each number in a list of all numbers of the script.
+    fn push_row(&mut self, sql: &str, values: &mut vec::IntoIter<Value>) {
         let mut pieces = sql.split('$');
         self.text.push_str(pieces.next().unwrap_or_default());
-        let mut count = 0;
+        let mut numbers = Vec::new();
         for piece in pieces {
             let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
             let (number, rest) = piece.split_at(digits);
-            let number: usize = number.parse().expect("a value is named by its number");
-            write!(self.text, "${}{rest}", before + number).expect(STRING_WRITE);
-            count = count.max(number);
+            numbers.push(number.parse::<usize>().expect("a value is named by its number"));
+            self.text.push('?');
+            self.text.push_str(rest);
         }
-        count
+        let row = values.take(numbers.iter().copied().max().unwrap_or_default());
+        if numbers.iter().copied().eq(1..=numbers.len()) {
+            self.values.extend(row);
+        } else {
+            let row: Vec<Value> = row.collect();
+            self.values.extend(numbers.iter().map(|number| row[number - 1].clone()));
+        }
     }
 }
-
-const STRING_WRITE: &str = "writing to a string cannot fail";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn values_are_numbered_on_through_a_script() {
+    fn the_values_of_a_script_follow_its_placeholders() {
         let mut batch = Batch::default();
         batch.push("UPDATE t SET a = $2, b = $1 WHERE c = $2").bind(1).bind("x");
         let mut rows = batch.each("INSERT INTO t (a, b, c) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING");
@@ -116,11 +117,13 @@ mod tests {
         let [script] = &scripts[..] else { panic!("{scripts:?}") };
         assert_eq!(
             script.text,
-            "PRAGMA p;\nBEGIN IMMEDIATE;\nUPDATE t SET a = $2, b = $1 WHERE c = $2;\n\
-             INSERT INTO t (a, b, c) VALUES ($3, $4, 0), ($5, $6, 0) ON CONFLICT DO NOTHING;\n\
-             DELETE FROM t WHERE a = $7;\nDELETE FROM t WHERE a = $8;\nCOMMIT"
+            "PRAGMA p;\nBEGIN IMMEDIATE;\nUPDATE t SET a = ?, b = ? WHERE c = ?;\n\
+             INSERT INTO t (a, b, c) VALUES (?, ?, 0), (?, ?, 0) ON CONFLICT DO NOTHING;\n\
+             DELETE FROM t WHERE a = ?;\nDELETE FROM t WHERE a = ?;\nCOMMIT"
         );
-        assert_eq!(script.values.len(), 8);
+        let rest = (2..=7).map(Value::Int);
+        let values: Vec<Value> = ["x".into(), 1.into(), "x".into()].into_iter().chain(rest).collect();
+        assert_eq!(script.values, values);
         assert!(script.prepared);
     }
 
@@ -133,7 +136,7 @@ mod tests {
         let scripts = scripts(None, batch);
         let [first, second] = &scripts[..] else { panic!("{scripts:?}") };
         assert!(first.text.starts_with("BEGIN IMMEDIATE;\n") && !first.text.contains("COMMIT"));
-        assert_eq!(second.text, "DELETE FROM t WHERE a = $1;\nCOMMIT");
+        assert_eq!(second.text, "DELETE FROM t WHERE a = ?;\nCOMMIT");
         assert_eq!((first.values.len(), &second.values[..]), (SCRIPT_MAX, &[Value::Int(SCRIPT_MAX as i64)][..]));
         assert!(!first.prepared && !second.prepared);
     }
@@ -146,8 +149,8 @@ mod tests {
         drop(rows);
         let scripts = scripts(None, batch);
         let [script] = &scripts[..] else { panic!("{scripts:?}") };
-        assert_eq!(script.text.matches("INSERT INTO t (a) VALUES ($").count(), 2);
-        assert!(script.text.ends_with("INSERT INTO t (a) VALUES ($65);\nCOMMIT"), "{}", script.text);
+        assert_eq!(script.text.matches("INSERT INTO t (a) VALUES (?").count(), 2);
+        assert!(script.text.ends_with("INSERT INTO t (a) VALUES (?);\nCOMMIT"), "{}", script.text);
         assert_eq!(script.values.len(), ROWS_MAX + 1);
     }
 }

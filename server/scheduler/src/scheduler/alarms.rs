@@ -117,7 +117,7 @@ mod tests {
     fn job(id: u128) -> Job {
         let group = Group { tenant: TenantId(1), key: KeyId([1; 16]), set: SetId(1) };
         Job {
-            spec: NewJob { id: JobId(id), group, cost: 1, rows: 1, priority: 0, deadline: 0 },
+            spec: NewJob { id: JobId(id), group, cost: 1, rows: 1, bytes: 0, priority: 0, deadline: 0 },
             submitted: 0,
             sequence: 0,
             attempts: 0,

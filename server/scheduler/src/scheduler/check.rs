@@ -76,6 +76,7 @@ impl Scheduler {
                 assert_eq!(hold.left, job.left(), "remaining cost of {job:?}");
             }
             assert_eq!(worker.held_cost, jobs.iter().map(|job| job.left()).sum::<u64>(), "cost on {id:?}");
+            assert_eq!(worker.held_bytes, jobs.iter().map(|job| job.spec.bytes).sum::<u64>(), "bytes on {id:?}");
             let (short, long): (Vec<&Job>, Vec<_>) = jobs.iter().partition(|job| job.size(&self.config) == Size::Short);
             assert_eq!(worker.held_short, short.iter().map(|job| job.left()).sum::<u64>(), "short jobs on {id:?}");
             let mut tenants: BTreeMap<TenantId, usize> = BTreeMap::new();

@@ -166,7 +166,7 @@ impl Scheduler {
             let Some(seat) = self.jobs.seat(&job_id) else { continue };
             let (Some(worker), Some(job)) = (self.workers.get(&id), self.jobs.get_mut(seat)) else { continue };
             let set = job.spec.group.set;
-            let full = worker.held_cost >= worker.wanted || worker.holds.len() >= self.config.leases_per_worker_max;
+            let full = worker.held_cost >= worker.wanted || !worker.has_place(&self.config);
             if worker.sets.contains(&set) && !full {
                 self.begin_attempt(id, seat, effects);
             } else {

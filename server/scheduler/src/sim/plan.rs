@@ -35,6 +35,7 @@ pub(super) struct Wish {
     pub(super) kind: Kind,
     pub(super) group: Group,
     pub(super) cost: u64,
+    pub(super) bytes: u64,
     pub(super) priority: i8,
     pub(super) at: Time,
     /// Mostly later than the end of any run.
@@ -82,6 +83,7 @@ impl Plan {
             jobs_per_tenant_max: random.range(2, 16) as usize,
             workers_max: random.range(5, 7) as usize,
             leases_per_worker_max: random.range(2, 24) as usize,
+            leased_bytes_per_worker_max: random.range(1, 400),
             resident_keys_max: 4,
             checks_max: random.range(1, 6) as usize,
             checks_per_worker_max: random.range(1, 3) as usize,
@@ -152,5 +154,6 @@ pub(super) fn wish(random: &mut Random, quiet_at: Time, poison: u64, strange: u6
     let at = random.range(0, quiet_at);
     let deadline = if random.percent(5) { at + random.range(1, 40) * TENTH } else { Time::MAX / 2 };
     let cancel_at = random.percent(10).then(|| at + random.range(0, 20) * TENTH);
-    Wish { kind, group, cost, priority: random.range(0, 4) as i8 - 2, at, deadline, cancel_at }
+    let (bytes, priority) = (random.range(0, 100), random.range(0, 4) as i8 - 2);
+    Wish { kind, group, cost, bytes, priority, at, deadline, cancel_at }
 }

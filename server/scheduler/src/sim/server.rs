@@ -93,7 +93,8 @@ impl World {
         let wish = self.plan.wishes[request];
         let born = self.server.as_ref().map_or(0, |server| server.born);
         let deadline = wish.deadline.saturating_sub(born);
-        NewJob { id, group: wish.group, cost: wish.cost, rows: wish.rows(), priority: wish.priority, deadline }
+        let (cost, rows, bytes, priority) = (wish.cost, wish.rows(), wish.bytes, wish.priority);
+        NewJob { id, group: wish.group, cost, rows, bytes, priority, deadline }
     }
 
     pub(super) fn server_dies(&mut self) {

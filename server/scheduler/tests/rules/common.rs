@@ -88,12 +88,13 @@ pub(crate) fn attempt_of(effects: &[Effect], id: u128) -> Option<Attempt> {
 
 pub(crate) fn job(id: u128) -> NewJob {
     let group = Group { tenant: TenantId(1), key: KeyId([1; 16]), set: SetId(1) };
-    NewJob { id: JobId(id), group, cost: 1, rows: 1, priority: 0, deadline: 3600 * SECOND }
+    NewJob { id: JobId(id), group, cost: 1, rows: 1, bytes: 0, priority: 0, deadline: 3600 * SECOND }
 }
 
 /// Changes to a job.
 pub(crate) trait With: Sized {
     fn cost(self, cost: u64) -> Self;
+    fn bytes(self, bytes: u64) -> Self;
     fn tenant(self, tenant: u64) -> Self;
     fn key(self, key: u8) -> Self;
     fn set(self, set: u16) -> Self;
@@ -105,6 +106,11 @@ impl With for NewJob {
     /// One row for each unit of work.
     fn cost(mut self, cost: u64) -> Self {
         (self.cost, self.rows) = (cost, cost.max(1));
+        self
+    }
+
+    fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
         self
     }
 

@@ -37,6 +37,19 @@ fn a_worker_gets_what_it_wants_and_one_job_at_least() {
 }
 
 #[test]
+fn a_worker_gets_no_more_jobs_while_the_memory_for_its_jobs_is_full() {
+    let mut bed = Bed::new(Config { leased_bytes_per_worker_max: 100, ..Config::default() });
+    bed.worker(1, 100);
+    (1..=4).for_each(|id| drop(bed.submit(job(id).bytes(60))));
+    let held = |bed: &Bed| bed.core.assignment(WorkerId(1)).iter().map(|(job, _)| job.0).collect::<Vec<_>>();
+    assert_eq!(held(&bed), [1, 2]);
+    bed.commit(1, 1, 1);
+    assert_eq!(held(&bed), [2, 3]);
+    bed.worker(2, 100);
+    assert_eq!(bed.core.assignment(WorkerId(2)), [(of(4), 1)], "another worker has memory of its own");
+}
+
+#[test]
 fn a_worker_only_gets_sets_that_it_serves() {
     let mut bed = Bed::new(Config::default());
     bed.submit(job(1).set(9));

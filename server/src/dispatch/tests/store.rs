@@ -296,6 +296,24 @@ async fn a_failure_of_the_store_makes_no_job_older() {
     assert_eq!(actor.scheduler.stats().oldest_queued, before);
 }
 
+/// A database that lost commits may have lost programs with them, which jobs after the reload bring
+/// again.
+#[tokio::test]
+async fn jobs_after_a_reload_bring_their_programs_again() {
+    let mut fixture = Fixture::new().await;
+    let mut actor = fixture.actor().await;
+    let shares = FairShare::new(2, 2);
+    actor.submit(fixture.job(1), true, shares.share(&TENANT.into()), oneshot::channel().0).await;
+    actor.finish().await;
+    fixture.alter("DELETE FROM jobs; DELETE FROM programs".to_owned()).await;
+    actor.reload(false).await.unwrap();
+    let second = fixture.job(2);
+    let program = second.meta.program;
+    actor.submit(second, true, shares.share(&TENANT.into()), oneshot::channel().0).await;
+    actor.finish().await;
+    assert!(fixture.store.program(TENANT, program).await.unwrap().is_some());
+}
+
 /// Neither reads nor writes work. Callers are refused at once, and the dispatcher goes on when the
 /// store is back.
 #[tokio::test]

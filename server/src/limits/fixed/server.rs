@@ -288,6 +288,12 @@ pub(super) const ROWS: &[Fixed] = &[
     ),
     row("SWEEP_ROWS_MAX", "server/src/sweep.rs", "256", "Rows that one statement of the sweep removes"),
     row("LONG_MAX", "server/scheduler/src/worker.rs", "8", "Tenants whose long jobs a worker holds at a time"),
+    row(
+        "LEASED_BYTES_PER_WORKER_MAX",
+        "server/src/dispatch/live.rs",
+        "256 << 20",
+        "Bytes of programs and inline inputs of a worker's jobs at which the worker gets no further jobs",
+    ),
     row("COST_MAX", "server/scheduler/src/config.rs", "1 << 40", "Cost of a job, as the scheduler counts it"),
     row(
         "REQUEST_BITS",

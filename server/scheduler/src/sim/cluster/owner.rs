@@ -201,8 +201,8 @@ impl Cluster {
     /// The job of a request in the scheduler's terms.
     pub(super) fn scheduled(&self, id: JobId, request: usize) -> NewJob {
         let wish = self.plan.wishes[request];
-        let (cost, priority, deadline) = (wish.cost, wish.priority, wish.deadline);
-        NewJob { id, group: wish.group, cost, rows: wish.rows(), priority, deadline }
+        let (cost, rows, bytes, priority) = (wish.cost, wish.rows(), wish.bytes, wish.priority);
+        NewJob { id, group: wish.group, cost, rows, bytes, priority, deadline: wish.deadline }
     }
 
     pub(super) fn owner_hears(&mut self, server: usize, call: Call) {

@@ -41,6 +41,7 @@ impl Plan {
             jobs_per_tenant_max: random.range(4, 16) as usize,
             workers_max: 8,
             leases_per_worker_max: random.range(2, 12) as usize,
+            leased_bytes_per_worker_max: random.range(1, 400),
             quantum_cost: random.range(1, 200),
             overtaking_cost_max: random.range(1, 400),
             ..Config::default()

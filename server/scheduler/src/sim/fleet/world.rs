@@ -213,7 +213,7 @@ impl Fleet {
                 let id = JobId(self.jobs.len() as u128);
                 self.jobs.push((group, now));
                 self.count.offered[group.tenant.0 as usize] += 1;
-                let job = NewJob { id, group, cost: JOB_COST, rows: 1, priority: 0, deadline: 3600 * SECOND };
+                let job = NewJob { id, group, cost: JOB_COST, rows: 1, bytes: 0, priority: 0, deadline: 3600 * SECOND };
                 self.shards[shard].inbox.push(Event::Submitted(job));
             }
         }
