@@ -101,11 +101,16 @@ impl Shards {
     }
 }
 
-/// All shards, by their numbers.
+/// Maximum length of a server's URL. A longer one is no URL of a server, and would fill the log.
+const URL_BYTES_MAX: usize = 512;
+
+/// All shards, by their numbers. A beat that lies in the future is no sign of life either: the clock
+/// of the database was set back. An owner that lives beats again within a second.
 pub async fn rows(sql: &mut Connection) -> Result<Vec<ShardRow>, Error> {
     let query = sql.query(
         "SELECT shard, epoch, seq, owner, url, \
-         CASE WHEN beat_micros + $1 > cloakwork_now_micros() THEN 1 ELSE 0 END AS is_alive \
+         CASE WHEN beat_micros BETWEEN cloakwork_now_micros() - $1 AND cloakwork_now_micros() + $1 \
+         THEN 1 ELSE 0 END AS is_alive \
          FROM shards LEFT JOIN replicas ON id = owner ORDER BY shard",
     );
     query.bind(db_micros(SILENCE)).all().await?.iter().map(shard_row).collect()
@@ -117,7 +122,7 @@ fn shard_row(row: &Row) -> Result<ShardRow, Error> {
         epoch: row.int("epoch")?,
         seq: row.int("seq")?,
         owner: row.array_or_null("owner")?,
-        url: row.text_or_null("url")?.map(str::to_owned),
+        url: row.text_or_null("url")?.filter(|url| url.len() <= URL_BYTES_MAX).map(str::to_owned),
         is_alive: row.flag("is_alive")?,
     })
 }

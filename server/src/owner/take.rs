@@ -169,7 +169,8 @@ impl Candidate<'_> {
     async fn depose(&self, write: &mut Write, shard: i32) -> Result<Look, LookError> {
         // A beat on its way keeps the row of its server locked, and is seen once it has arrived.
         let silent = write.query(
-            "DELETE FROM replicas WHERE beat_micros + $1 <= cloakwork_now_micros() \
+            "DELETE FROM replicas \
+             WHERE beat_micros NOT BETWEEN cloakwork_now_micros() - $1 AND cloakwork_now_micros() + $1 \
              AND id IN (SELECT owner FROM shards WHERE shard = $2)",
         );
         silent.bind(db_micros(SILENCE)).bind(shard).execute().await?;

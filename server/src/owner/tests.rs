@@ -276,6 +276,18 @@ async fn servers_own_a_shard_each_and_see_only_its_jobs() {
     beats.abort();
 }
 
+/// The clock of the database was set back after the last beat of an owner.
+#[tokio::test]
+async fn an_owner_whose_beat_lies_in_the_future_is_silent() {
+    let Some(shared) = Shared::new() else { return };
+    for beat in ["beat_micros + 3600000000", "9223372036854775807"] {
+        let owner = shared.taken().await;
+        let waiting = shared.take().await;
+        shared.postgres.sql(shared.name(), &format!("UPDATE replicas SET beat_micros = {beat}"));
+        assert_eq!(ended(waiting).await.owned().epoch, owner.owned().epoch + 1);
+    }
+}
+
 /// A server may find out only later whether the commit of a move succeeded.
 #[tokio::test]
 async fn the_database_says_whether_a_tenant_has_left_its_shard() {

@@ -1,6 +1,13 @@
 //! Connections to a server, and what they need: addresses, a password, and trust.
 
-use std::{fmt, fs, io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt, fs,
+    io::{self, Read as _},
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use rustls::{
     ClientConfig, RootCertStore,
@@ -70,9 +77,10 @@ impl Server {
             .keepalives_idle(KEEPALIVE_IDLE)
             .options(SETTINGS);
         let tls = if encrypted { Some(Arc::new(trust(ca_file)?)) } else { None };
-        let server = Self { config, password_file, tls };
-        server.password().map_err(|(file, source)| ServerError::File { file, source })?;
-        Ok(server)
+        if let Some(file) = &password_file {
+            read_password(file).map_err(|source| ServerError::File { file: file.clone(), source })?;
+        }
+        Ok(Self { config, password_file, tls })
     }
 
     /// Whether [`Self::new`] accepts a URL.
@@ -90,8 +98,8 @@ impl Server {
     pub(crate) async fn connect(&self) -> Result<Session, Error> {
         let mut config = self.config.clone();
         let failed = |(file, error): (PathBuf, io::Error)| Error::Failed(format!("{}: {error}", file.display()));
-        if let Some(password) = self.password().map_err(failed)? {
-            config.password(password);
+        if let Some(file) = self.password_file.clone() {
+            config.password(password(file).await.map_err(failed)?);
         }
         let opening = async {
             Ok(match &self.tls {
@@ -114,12 +122,31 @@ impl Server {
     }
 }
 
-impl Server {
-    /// The password, if a file has one.
-    fn password(&self) -> Result<Option<String>, (PathBuf, io::Error)> {
-        let Some(file) = &self.password_file else { return Ok(None) };
-        let text = fs::read_to_string(file).map_err(|error| (file.clone(), error))?;
-        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+/// Maximum length of a password file.
+const PASSWORD_FILE_BYTES_MAX: u64 = 4096;
+
+/// The password in a file, read beside the tasks of the process. Otherwise a share that does not
+/// answer would hold them up.
+async fn password(file: PathBuf) -> Result<String, (PathBuf, io::Error)> {
+    let path = file.clone();
+    let reading = tokio::task::spawn_blocking(move || read_password(&path));
+    let read = match tokio::time::timeout(CONNECT_TIMEOUT, reading).await {
+        Ok(read) => read.unwrap_or_else(|error| Err(io::Error::other(error))),
+        Err(_) => Err(io::Error::other("it was not read in time")),
+    };
+    read.map_err(|error| (file, error))
+}
+
+fn read_password(file: &Path) -> io::Result<String> {
+    // Opening a pipe would wait for a writer.
+    if !fs::metadata(file)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    fs::File::open(file)?.take(PASSWORD_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match text.len() as u64 {
+        ..=PASSWORD_FILE_BYTES_MAX => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+        _ => Err(io::Error::other(format!("it has more than {PASSWORD_FILE_BYTES_MAX} bytes"))),
     }
 }
 
@@ -220,6 +247,22 @@ const SETTINGS: &str = "-c lock_timeout=1500 -c client_connection_check_interval
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_is_read_from_a_regular_file_of_limited_length() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("password");
+        let read = |bytes: usize| {
+            fs::write(&file, "p".repeat(bytes) + "\r\n").expect("a file");
+            read_password(&file)
+        };
+        assert_eq!(read(8).expect("a password"), "pppppppp");
+        assert!(read(4095).is_err(), "it is too long");
+        assert!(read_password(directory.path()).is_err());
+        fs::remove_file(&file).expect("the file");
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo runs").success());
+        assert!(read_password(&file).is_err(), "a pipe has no end");
+    }
 
     #[test]
     fn only_connections_within_this_machine_go_without_encryption() {

@@ -3,16 +3,19 @@
 use std::{
     error::Error,
     fmt,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
     time::Duration,
 };
 
-use http::{Request, Response};
+use bytes::Bytes;
+use http::{Request, Response, Uri, uri::Scheme};
+use http_body::{Frame, SizeHint};
 use hyper_util::client::legacy::connect::HttpConnector;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{
+    Status,
     body::Body,
     transport::{Channel, ClientTlsConfig, Endpoint},
 };
@@ -55,6 +58,8 @@ pub(super) struct Links {
     /// Numbers of connections for calls that wait for jobs, and for other calls. A connection has a
     /// limited number of calls, and calls that wait must not take the places of others.
     counts: [usize; 2],
+    /// Maximum number of calls on a connection.
+    calls_max: usize,
     /// The servers that were called last, the latest last.
     open: Mutex<Vec<Arc<Open>>>,
 }
@@ -62,19 +67,28 @@ pub(super) struct Links {
 /// The connections to a server.
 struct Open {
     url: Arc<str>,
-    kinds: [Kind; 2],
+    kinds: [Vec<Link>; 2],
 }
 
-/// Connections for one kind of calls, which take turns.
-struct Kind {
-    channels: Vec<Channel>,
-    next: AtomicUsize,
+/// A connection, and the places for calls on it. The owner lets a call beyond its limit for a
+/// connection wait until another one ends, and does not say so.
+struct Link {
+    channel: Channel,
+    places: Arc<Semaphore>,
+}
+
+/// The body of an answer, which keeps the place of its call.
+struct Placed {
+    body: Body,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Links {
     pub(super) fn new(tls: Option<ClientTlsConfig>, limits: &Limits) -> Self {
         let count = |calls: u64| calls.div_ceil(limits.connection_streams.max(1)).clamp(1, LINKS_MAX) as usize;
-        Self { tls, counts: [limits.watchers, limits.requests].map(count), open: Mutex::default() }
+        let counts = [limits.watchers, limits.requests].map(count);
+        let calls_max = usize::try_from(limits.connection_streams.max(1)).unwrap_or(usize::MAX);
+        Self { tls, counts, calls_max: calls_max.min(Semaphore::MAX_PERMITS), open: Mutex::default() }
     }
 
     /// Sends a call, and waits for the head of its answer. The error describes the cause.
@@ -84,12 +98,15 @@ impl Links {
         rule: &Rule,
         request: Request<Body>,
     ) -> Result<Response<Body>, String> {
-        let mut channel = self.channel(url, rule).map_err(|error| causes(&error))?;
+        let (mut channel, place) = self.place(url, rule)?;
         let ready = channel.ready().await.map_err(|error| causes(&error))?;
-        ready.call(request).await.map_err(|error| causes(&error))
+        let answer = ready.call(request).await.map_err(|error| causes(&error))?;
+        Ok(answer.map(|body| Body::new(Placed { body, _place: place })))
     }
 
-    fn channel(&self, url: &Arc<str>, rule: &Rule) -> Result<Channel, tonic::transport::Error> {
+    /// A place on the connection with the fewest calls. With connections in turn, the calls of one
+    /// tenant could fill a connection, and some calls of all others would wait there.
+    fn place(&self, url: &Arc<str>, rule: &Rule) -> Result<(Channel, OwnedSemaphorePermit), String> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let links = match open.iter().position(|links| links.url == *url) {
             Some(place) => open.remove(place),
@@ -100,30 +117,57 @@ impl Links {
         }
         open.push(links.clone());
         drop(open);
-        let Kind { channels, next } = &links.kinds[usize::from(rule.load != Load::Wait)];
-        Ok(channels[next.fetch_add(1, Relaxed) % channels.len()].clone())
+        let links = &links.kinds[usize::from(rule.load != Load::Wait)];
+        let link = links.iter().max_by_key(|link| link.places.available_permits());
+        let Link { channel, places } = link.ok_or("no connection is allowed")?;
+        let place = places.clone().try_acquire_owned().map_err(|_| "all connections are full")?;
+        Ok((channel.clone(), place))
     }
 
-    fn connect(&self, url: &Arc<str>) -> Result<Open, tonic::transport::Error> {
-        let mut endpoint = Endpoint::from_shared(url.to_string())?
+    /// Prepares connections to a server. A server with TLS sends no token over a connection without
+    /// it, whatever URL the database names.
+    fn connect(&self, url: &Arc<str>) -> Result<Open, String> {
+        let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
+        if self.tls.is_some() && uri.scheme() != Some(&Scheme::HTTPS) {
+            return Err("the owner's URL is not https://, although this server uses TLS".to_owned());
+        }
+        let mut endpoint = Endpoint::from(uri)
             .connect_timeout(HANDSHAKE_TIMEOUT)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keep_alive_interval(PROBE_INTERVAL)
             .keep_alive_timeout(PROBE_TIMEOUT);
-        if let Some(tls) = self.tls.as_ref().filter(|_| url.starts_with("https:")) {
-            endpoint = endpoint.tls_config(tls.clone())?;
+        if let Some(tls) = &self.tls {
+            endpoint = endpoint.tls_config(tls.clone()).map_err(|error| causes(&error))?;
         }
         // With the connector of tonic, the time limit would not cover the handshake.
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let kinds = self.counts.map(|count| Kind {
-            channels: (0..count).map(|_| endpoint.connect_with_connector_lazy(connector.clone())).collect(),
-            next: AtomicUsize::default(),
-        });
+        let link = || Link {
+            channel: endpoint.connect_with_connector_lazy(connector.clone()),
+            places: Arc::new(Semaphore::new(self.calls_max)),
+        };
+        let kinds = self.counts.map(|count| (0..count).map(|_| link()).collect());
         Ok(Open { url: url.clone(), kinds })
+    }
+}
+
+impl http_body::Body for Placed {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -150,6 +194,32 @@ mod tests {
 
     use super::*;
     use crate::auth::policy;
+
+    #[tokio::test]
+    async fn a_call_takes_a_place_on_the_emptiest_connection() {
+        let limits = Limits { requests: 6, connection_streams: 2, ..Limits::default() };
+        let links = Links::new(None, &limits);
+        let (url, rule) = ("http://127.0.0.1:1".into(), policy::rule("/cloakwork.v1.JobService/GetJob").unwrap());
+        let mut places: Vec<_> = (0..6).map(|_| links.place(&url, rule).unwrap().1).collect();
+        assert_eq!(links.place(&url, rule).unwrap_err(), "all connections are full");
+        // Both places of one connection come free. Turns would lead to the other connections too.
+        let semaphore = Arc::as_ptr(places[0].semaphore());
+        places.retain(|place| Arc::as_ptr(place.semaphore()) != semaphore);
+        assert_eq!(places.len(), 4);
+        let again: Vec<_> = (0..2).map(|_| links.place(&url, rule).unwrap().1).collect();
+        assert!(again.iter().all(|place| Arc::as_ptr(place.semaphore()) == semaphore));
+    }
+
+    #[tokio::test]
+    async fn a_server_with_tls_sends_nothing_to_a_url_without() {
+        let tls = ClientTlsConfig::new().domain_name("server");
+        let rule = policy::rule("/cloakwork.v1.JobService/GetJob").unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let links = Links::new(Some(tls), &Limits::default());
+        for (url, is_taken) in [("http://127.0.0.1:1", false), ("HTTPS://127.0.0.1:1", true), ("127.0.0.1:1", false)] {
+            assert_eq!(links.place(&url.into(), rule).is_ok(), is_taken, "{url}");
+        }
+    }
 
     #[tokio::test]
     async fn a_server_that_accepts_connections_and_never_answers_fails_a_call_soon() {

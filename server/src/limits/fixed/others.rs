@@ -36,6 +36,12 @@ pub(super) const ROWS: &[Fixed] = &[
         "Connections to PostgreSQL that change rows of one tenant at a time, beside the one that changes any rows",
     ),
     row(
+        "PASSWORD_FILE_BYTES_MAX",
+        "base/storage/src/postgres/connect.rs",
+        "4096",
+        "Bytes of the file with the password of PostgreSQL",
+    ),
+    row(
         "CONNECT_TIMEOUT",
         "base/storage/src/postgres/connect.rs",
         "Duration::from_secs(2)",

@@ -262,6 +262,7 @@ pub(super) const ROWS: &[Fixed] = &[
         "Connections of one kind to another server: for calls that wait for a job, and for other calls",
     ),
     row("SERVERS_MAX", "server/src/edge/forward/links.rs", "64", "Other servers to which connections stay open"),
+    row("URL_BYTES_MAX", "server/src/shards.rs", "512", "Bytes of the URL of a server in the database"),
     row("SHARDS_MAX", "server/src/shards/count.rs", "64", "Shards of one database"),
     row(
         "STREAM_WINDOW_BYTES",
