@@ -236,7 +236,7 @@ impl Store {
 }
 
 /// The unfinished jobs of a shard. Neither database reads the bytes for their length.
-pub(super) const LIVE: &str = concat!(
+const LIVE: &str = concat!(
     "SELECT jobs.*, \
      (SELECT CAST(SUM(LENGTH(bytes)) AS BIGINT) FROM job_inputs WHERE job = jobs.id) AS input_bytes, \
      (SELECT CAST(LENGTH(bytes) AS BIGINT) FROM programs WHERE tenant = jobs.tenant AND digest = jobs.program) \

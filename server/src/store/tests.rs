@@ -265,7 +265,6 @@ async fn queries_over_many_rows_use_their_indexes() {
     for (sql, index, uses) in [
         (jobs::PAGE_OF_STATES.as_str(), "jobs_by_state", 5),
         (outputs::STORED, "job_outputs_stored", 1),
-        (jobs::LIVE, "PRIMARY", 3),
         (jobs::EXPIRED, "jobs_by_expiry", 1),
         (jobs::FORGET_ENDED, "jobs_by_end", 1),
         (usage::FORGET_OLDEST, "jobs_spent", 1),
