@@ -101,9 +101,9 @@ impl Mover {
     }
 }
 
-/// The move of a tenant, if it happened. The commit of a move may succeed although its answer did not
-/// come. This server would then accept jobs of a tenant that it no longer has, and these jobs would
-/// be lost with this server or computed twice.
+/// The move of a tenant, if it happened. The commit of a move may succeed although its answer did
+/// not come. This server would then accept jobs of a tenant that it no longer has, and these jobs
+/// would be lost with this server or computed twice.
 pub(crate) async fn outcome(database: &Database, tenant: &str) -> Option<Moved> {
     loop {
         match shards::departure(database, tenant).await {

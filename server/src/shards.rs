@@ -104,15 +104,23 @@ impl Shards {
 /// Maximum length of a server's URL. A longer one is no URL of a server, and would fill the log.
 const URL_BYTES_MAX: usize = 512;
 
-/// All shards, by their numbers. A beat that lies in the future is no sign of life either: the clock
-/// of the database was set back. An owner that lives beats again within a second.
+/// Whether the row of a server has a recent beat, where `$1` is [`SILENCE`]. A beat that lies as
+/// far in the future is no sign of life either, because the database's clock was set back. A
+/// running owner beats again soon.
+macro_rules! is_alive {
+    () => {
+        "beat_micros BETWEEN cloakwork_now_micros() - $1 AND cloakwork_now_micros() + $1"
+    };
+}
+pub(crate) use is_alive;
+
+/// All shards, by their numbers.
 pub async fn rows(sql: &mut Connection) -> Result<Vec<ShardRow>, Error> {
-    let query = sql.query(
-        "SELECT shard, epoch, seq, owner, url, \
-         CASE WHEN beat_micros BETWEEN cloakwork_now_micros() - $1 AND cloakwork_now_micros() + $1 \
-         THEN 1 ELSE 0 END AS is_alive \
-         FROM shards LEFT JOIN replicas ON id = owner ORDER BY shard",
-    );
+    let query = sql.query(concat!(
+        "SELECT shard, epoch, seq, owner, url, CASE WHEN ",
+        is_alive!(),
+        " THEN 1 ELSE 0 END AS is_alive FROM shards LEFT JOIN replicas ON id = owner ORDER BY shard"
+    ));
     query.bind(db_micros(SILENCE)).all().await?.iter().map(shard_row).collect()
 }
 

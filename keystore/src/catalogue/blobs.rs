@@ -297,9 +297,9 @@ pub(crate) async fn ciphertext_bytes(sql: &mut Connection, shard: i32) -> Result
     Ok(from_sql(row.int("bytes")?))
 }
 
-/// Bytes of unpinned ciphertexts of the shard, by tenant: those of all ciphertexts, of which each
-/// tenant has a sum, without those of pinned ones. The query visits the pins, and no ciphertext
-/// that has none.
+/// Bytes of the shard's unpinned ciphertexts, by tenant. The table of usage has the bytes of all
+/// ciphertexts of a tenant. The bytes of the pinned ciphertexts are subtracted from this sum, so
+/// that the queries visit pinned ciphertexts only.
 pub(crate) async fn unpinned_bytes(
     sql: &mut Connection,
     shard: i32,

@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Owned, Ownership, Replica, anchor, name};
-use crate::shards::{self, SILENCE, ShardRow, db_micros};
+use crate::shards::{self, SILENCE, ShardRow, db_micros, is_alive};
 
 /// Time between two looks at the owner.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -168,11 +168,11 @@ impl Candidate<'_> {
     /// was faster.
     async fn depose(&self, write: &mut Write, shard: i32) -> Result<Look, LookError> {
         // A beat on its way keeps the row of its server locked, and is seen once it has arrived.
-        let silent = write.query(
-            "DELETE FROM replicas \
-             WHERE beat_micros NOT BETWEEN cloakwork_now_micros() - $1 AND cloakwork_now_micros() + $1 \
-             AND id IN (SELECT owner FROM shards WHERE shard = $2)",
-        );
+        let silent = write.query(concat!(
+            "DELETE FROM replicas WHERE NOT (",
+            is_alive!(),
+            ") AND id IN (SELECT owner FROM shards WHERE shard = $2)"
+        ));
         silent.bind(db_micros(SILENCE)).bind(shard).execute().await?;
         let query = write.query(
             "UPDATE shards SET epoch = epoch + 1, owner = $2 \

@@ -235,12 +235,11 @@ impl Store {
     }
 }
 
-/// The unfinished jobs of a shard. Neither database reads the bytes for their length.
+/// The unfinished jobs of a shard, with the bytes of their work.
 const LIVE: &str = concat!(
-    "SELECT jobs.*, \
-     (SELECT CAST(SUM(LENGTH(bytes)) AS BIGINT) FROM job_inputs WHERE job = jobs.id) AS input_bytes, \
-     (SELECT CAST(LENGTH(bytes) AS BIGINT) FROM programs WHERE tenant = jobs.tenant AND digest = jobs.program) \
-     AS program_bytes FROM jobs WHERE ended_micros IS NULL AND ",
+    "SELECT jobs.*, COALESCE((SELECT CAST(SUM(LENGTH(bytes)) AS BIGINT) FROM job_inputs WHERE job = jobs.id), 0) + \
+     COALESCE((SELECT LENGTH(bytes) FROM programs WHERE tenant = jobs.tenant AND digest = jobs.program), 0) \
+     AS work_bytes FROM jobs WHERE ended_micros IS NULL AND ",
     of_shard!("jobs.tenant", "$1"),
     " ORDER BY id"
 );
@@ -366,9 +365,7 @@ fn live_job(row: &Row) -> Result<LiveJob, Error> {
         epoch: bits(row, "epoch")?,
         suspect: row.int_or_null("suspect")?.map(|group| group as u64),
         solo_crashes: bits(row, "solo_crashes")? as u32,
-        work_bytes: ["input_bytes", "program_bytes"]
-            .into_iter()
-            .try_fold(0, |sum, column| Ok::<_, Error>(sum + row.int_or_null(column)?.unwrap_or(0).unsigned_abs()))?,
+        work_bytes: row.unsigned("work_bytes")?,
     })
 }
 

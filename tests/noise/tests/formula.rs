@@ -3,7 +3,8 @@
 //! that the formula leaves out.
 //!
 //! One set of each kind is tested: the other sets differ only in numbers, and 4_4 is too large. Two
-//! sets that differ from others in one number alone take minutes, and run with `CLOAKWORK_TEST_ALL`.
+//! tests take minutes, and run only with `CLOAKWORK_TEST_ALL`. Every run covers their kinds by
+//! others: multi-bit groups of 3 and 4, and several levels of the boolean sets.
 
 use cloakwork_math::{Torus, decomposition};
 use cloakwork_params::noise::{NoiseBudget, variance};
@@ -127,7 +128,7 @@ fn mean_squares_of_digits_are_exact() {
     }
 }
 
-/// Whether tests may take minutes.
+/// Whether this run includes the tests that take minutes.
 fn is_long_run() -> bool {
     std::env::var_os("CLOAKWORK_TEST_ALL").is_some()
 }

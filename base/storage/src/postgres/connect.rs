@@ -97,9 +97,9 @@ impl Server {
     /// Opens a connection.
     pub(crate) async fn connect(&self) -> Result<Session, Error> {
         let mut config = self.config.clone();
-        let failed = |(file, error): (PathBuf, io::Error)| Error::Failed(format!("{}: {error}", file.display()));
-        if let Some(file) = self.password_file.clone() {
-            config.password(password(file).await.map_err(failed)?);
+        if let Some(file) = &self.password_file {
+            let failed = |error| Error::Failed(format!("{}: {error}", file.display()));
+            config.password(password(file.clone()).await.map_err(failed)?);
         }
         let opening = async {
             Ok(match &self.tls {
@@ -127,14 +127,12 @@ const PASSWORD_FILE_BYTES_MAX: u64 = 4096;
 
 /// The password in a file, read beside the tasks of the process. Otherwise a share that does not
 /// answer would hold them up.
-async fn password(file: PathBuf) -> Result<String, (PathBuf, io::Error)> {
-    let path = file.clone();
-    let reading = tokio::task::spawn_blocking(move || read_password(&path));
-    let read = match tokio::time::timeout(CONNECT_TIMEOUT, reading).await {
-        Ok(read) => read.unwrap_or_else(|error| Err(io::Error::other(error))),
+async fn password(file: PathBuf) -> io::Result<String> {
+    let reading = tokio::task::spawn_blocking(move || read_password(&file));
+    match tokio::time::timeout(CONNECT_TIMEOUT, reading).await {
+        Ok(read) => read.map_err(io::Error::other)?,
         Err(_) => Err(io::Error::other("it was not read in time")),
-    };
-    read.map_err(|error| (file, error))
+    }
 }
 
 fn read_password(file: &Path) -> io::Result<String> {

@@ -73,8 +73,8 @@ impl Script {
         self.text.push_str(";\n");
     }
 
-    /// Adds SQL text and its row of values. The text gets placeholders without numbers: SQLite would
-    /// look up each number in a list of all numbers of the script.
+    /// Adds SQL text and its row of values. The text gets placeholders without numbers, because
+    /// SQLite would look up each number in a list of all numbers of the script.
     fn push_row(&mut self, sql: &str, values: &mut vec::IntoIter<Value>) {
         let mut pieces = sql.split('$');
         self.text.push_str(pieces.next().unwrap_or_default());
@@ -86,11 +86,12 @@ impl Script {
             self.text.push('?');
             self.text.push_str(rest);
         }
-        let row = values.take(numbers.iter().copied().max().unwrap_or_default());
-        if numbers.iter().copied().eq(1..=numbers.len()) {
+        let count = numbers.iter().copied().max().unwrap_or_default();
+        let row: Vec<Value> = values.take(count).collect();
+        debug_assert_eq!(row.len(), count, "a value of {sql} is missing");
+        if numbers.iter().copied().eq(1..=count) {
             self.values.extend(row);
         } else {
-            let row: Vec<Value> = row.collect();
             self.values.extend(numbers.iter().map(|number| row[number - 1].clone()));
         }
     }

@@ -119,7 +119,7 @@ impl Links {
         drop(open);
         let links = &links.kinds[usize::from(rule.load != Load::Wait)];
         let link = links.iter().max_by_key(|link| link.places.available_permits());
-        let Link { channel, places } = link.ok_or("no connection is allowed")?;
+        let Link { channel, places } = link.expect("each kind has a connection");
         let place = places.clone().try_acquire_owned().map_err(|_| "all connections are full")?;
         Ok((channel.clone(), place))
     }
