@@ -1,7 +1,7 @@
 //! PostgreSQL servers for tests, started from the programs of this machine.
 //!
-//! A server listens on loopback, has its data in a directory of its own, and ends with the process
-//! that started it, however that process ends.
+//! A server listens on loopback and has its data in a directory of its own. The server and the
+//! directory end with the process that started the server, however that process ends.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::{
     fs,
     io::Write as _,
     net::TcpListener,
-    os::unix::fs::chown,
+    os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Output, Stdio},
     sync::{
@@ -34,7 +34,8 @@ pub struct Postgres {
 /// The processes of a server, which end when this value is dropped, without a checkpoint.
 #[derive(Debug)]
 struct Running {
-    /// The shell that runs the server. The shell ends the server once its standard input is closed.
+    /// The shell that runs the server. The shell ends the server once the standard input of the
+    /// shell is closed.
     shell: Child,
     /// Open for as long as the server runs.
     stay: Option<ChildStdin>,
@@ -153,12 +154,14 @@ impl Postgres {
         let mut shell = as_server_user(Path::new("sh"))
             .args(["-c", RUN, "sh"])
             .arg(programs.join("postgres"))
-            .arg(&log)
+            .args([directory.path(), &log])
             .args(["-D".as_ref(), data.as_os_str()])
             .args(["-h", "127.0.0.1", "-k", "", "-p", &port.to_string()])
             .args(DEFAULTS.iter().flat_map(|setting| ["-c", setting]))
             .args(settings.iter().flat_map(|setting| ["-c", setting]))
             .stdin(Stdio::piped())
+            // A signal to all processes of a test must leave the shell, which cleans up.
+            .process_group(0)
             .spawn()
             .expect("a shell");
         let stay = shell.stdin.take();
@@ -203,8 +206,8 @@ impl Postgres {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(mut stay) = self.stay.take() {
-            // The server may have ended already.
-            let _ = stay.flush();
+            // The shell may have ended already.
+            let _ = stay.write_all(KEEP);
         }
         let _ = self.shell.wait();
     }
@@ -215,16 +218,29 @@ const DATA: &str = "data";
 
 /// Settings that tests may override. Writes reach the operating system, and so survive a kill of
 /// the server. Waits for the disk would only slow the tests down, beyond the time limits of the
-/// calls on a machine whose disk is busy.
-const DEFAULTS: [&str; 3] = ["max_connections=200", "fsync=off", "full_page_writes=off"];
+/// calls on a machine whose disk is busy. The log of changes would grow to 1 GB by default.
+const DEFAULTS: [&str; 4] = ["max_connections=200", "fsync=off", "full_page_writes=off", "max_wal_size=128MB"];
 
 /// Runs a server until standard input is closed, which happens at the latest when the process ends
-/// that has the other end.
-const RUN: &str = r#"program=$1; log=$2; shift 2
+/// that has the other end. Removes the directory of the server then, unless [`KEEP`] was read. A
+/// process that ends without dropping its servers could not remove them: the tests of this
+/// repository would fill the disk with gigabytes in each run.
+const RUN: &str = r#"program=$1; directory=$2; log=$3; shift 3
 exec 3<&0
 "$program" "$@" >"$log" 2>&1 </dev/null 3<&- & server=$!
-(while read -r line; do :; done; kill -QUIT $server 2>/dev/null) <&3 &
+(
+    keep=false
+    while read -r line; do keep=true; done
+    kill -QUIT $server 2>/dev/null
+    $keep && exit
+    while kill -0 $server 2>/dev/null; do sleep 0.05; done
+    rm -rf "$directory"
+) <&3 &
 wait $server"#;
+
+/// Line that tells [`RUN`] to leave the directory, because the process that writes the line uses
+/// the directory again or removes it.
+const KEEP: &[u8] = b"keep\n";
 
 /// Longest wait for a server. A busy machine takes seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -260,4 +276,50 @@ fn as_server_user(program: &Path) -> Command {
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+
+    use super::*;
+
+    /// Makes the test of the same name the process that starts a server.
+    const CHILD: &str = "CLOAKWORK_TEST_POSTGRES_CHILD";
+
+    #[test]
+    fn the_directory_of_a_server_goes_with_a_process_that_does_not_drop_it() {
+        if env::var_os(CHILD).is_some() {
+            let server = shared().expect("PostgreSQL is installed");
+            println!("directory: {}", server.directory.path().display());
+            return;
+        }
+        if programs().is_none() {
+            return;
+        }
+        let mut child = Command::new(env::current_exe().expect("the path of this program"));
+        child.args(["--nocapture", "the_directory_of_a_server_goes"]).env(CHILD, "1");
+        let output = child.output().expect("this program runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let directory = text.lines().find_map(|line| line.split_once("directory: ")).expect("a directory").1;
+        let begun = Instant::now();
+        while Path::new(directory).exists() {
+            assert!(begun.elapsed() < START_TIMEOUT, "{directory} is still there");
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    #[test]
+    fn a_stopped_server_keeps_its_data_until_it_is_dropped() {
+        let Some(mut server) = Postgres::start(&[]) else { return };
+        let url = server.database();
+        let name = url.rsplit_once('/').expect("a URL with a name").1;
+        server.sql(name, "CREATE TABLE kept (number int); INSERT INTO kept VALUES (7)");
+        server.stop();
+        server.start_again();
+        assert_eq!(server.sql(name, "SELECT number FROM kept"), "7");
+        let directory = server.directory.path().to_owned();
+        drop(server);
+        assert!(!directory.exists());
+    }
 }
