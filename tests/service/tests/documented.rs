@@ -69,7 +69,7 @@ fn words(line: &str) -> Vec<String> {
             }
         }
     }
-    let end = |word: &String| ["#", "&", "|", ">", ">>", "2>"].contains(&&**word);
+    let end = |word: &String| ["#", "&", "|"].contains(&&**word) || word.starts_with('>') || word.starts_with("2>");
     let end = words.iter().position(end).unwrap_or(words.len());
     words.truncate(end);
     let set = |word: &&String| word.split_once('=').is_some_and(|(name, _)| name.starts_with("CLOAKWORK_"));
@@ -120,7 +120,7 @@ async fn the_examples_of_the_toy_ckks_set_run_as_printed() {
 
 #[test]
 fn commands_are_recognised_and_a_wrong_one_is_refused() {
-    let page = "cloakwork nowhere\n```sh\nmake demo\nCLOAKWORK_TOKEN=x cloakwork pbs --expr 'x*y % 4' \\\n  --values 1 # why\n```";
+    let page = "cloakwork nowhere\n```sh\nmake demo\nCLOAKWORK_TOKEN=x cloakwork pbs --expr 'x*y % 4' \\\n  --values 1 >log # why\n```";
     let found = commands(page);
     assert_eq!(found, [["cloakwork", "pbs", "--expr", "x*y % 4", "--values", "1"].map(str::to_owned)]);
     for wrong in [["pbs", "--nonsense"], ["jobs", "nonsense"], ["nonsense", "ls"]] {
