@@ -297,7 +297,7 @@ impl Backend {
             // so the worker's grace is shorter than the server's.
             grace: Duration::from_millis(self.limits.drain_ms) * 2 / 3,
             clock: self.clock.clone(),
-            metrics: Some(Arc::new(cloakwork_worker::metrics::Metrics::new(&self.telemetry.registry))),
+            metrics: Some(cloakwork_worker::metrics::register(&self.telemetry.registry, Vec::new())),
             tracer: self.telemetry.tracer.clone(),
             ..cloakwork_worker::Options::default()
         };

@@ -193,14 +193,18 @@ pub fn document() -> String {
          most as many tenants as the limit `metric_tenants` allows. All others are `_other`. No label\n\
          names a job or a digest.\n\n\
          Tests generate this page from the tables in `server/src/metrics/table.rs` and\n\
-         `worker/src/metrics/table.rs`.\n\n\
+         `worker/src/metrics`.\n\n\
          ## Server\n\n\
          The admin port of a server exports:\n\n";
     let worker = "\n## Worker\n\n\
-         The option `--metrics` of a worker opens a port that exports these metrics, and those of GPUs\n\
-         ([gpu.md](gpu.md#metrics)). The worker inside a server exports them on the server's port:\n\n";
-    let tables = [METRICS, cloakwork_worker::metrics::METRICS].map(cloakwork_telemetry::rows);
-    [text, &tables[0], worker, &tables[1]].concat()
+         The option `--metrics` of a worker opens a port that exports these metrics and those of\n\
+         sensors. The worker inside a server exports them on the server's port:\n\n";
+    let sensors = "\n## Sensors\n\n\
+         A worker reads the sensors of its machine at each export. A metric has no value if its sensor\n\
+         is missing or cannot be read. [gpu.md](gpu.md#metrics) explains the labels of GPUs.\n\n";
+    let tables = [METRICS, cloakwork_worker::metrics::METRICS, &cloakwork_worker::metrics::SENSED.concat()];
+    let [server_rows, worker_rows, sensor_rows] = tables.map(cloakwork_telemetry::rows);
+    [text, &server_rows, worker, &worker_rows, sensors, &sensor_rows].concat()
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ pub struct Cli {
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,
     /// Address of an HTTP port that serves the worker's metrics and the sensor readings of its GPUs
-    /// under /metrics, for example 127.0.0.1:7272. The port is open to everyone who can reach it
+    /// under /metrics, for example 127.0.0.1:7273. The port is open to everyone who can reach it
     #[arg(long, value_name = "ADDRESS", env = "CLOAKWORK_WORKER_METRICS")]
     metrics: Option<SocketAddr>,
     /// Address of a collector of OpenTelemetry, such as http://127.0.0.1:4317. The worker sends it

@@ -7,46 +7,29 @@ mod table;
 
 use std::{io, net::SocketAddr, sync::Arc};
 
+use cloakwork_cuda::gpu::Description;
 use cloakwork_device::WorkStats;
 use cloakwork_params::ParameterSet;
 use cloakwork_proto::v1::WaveCut;
-use cloakwork_telemetry::{Format, Registry};
+use cloakwork_telemetry::{Format, Metric, Registry};
 
-use energy::Energy;
-pub(crate) use gpus::Gpus;
 pub use table::{METRICS, Metrics};
 
-/// The metrics of a worker process.
-pub(crate) struct Exporter {
-    registry: Arc<Registry>,
-    metrics: Arc<Metrics>,
-    gpus: Gpus,
-    energy: Energy,
+/// The metrics that are read from the sensors of the machine, in the order of the documentation.
+pub const SENSED: [&[Metric]; 2] = [&[energy::METRIC], &gpus::METRICS];
+
+/// The handles of a worker's metrics. Their values are exported through `registry`, and so are the
+/// readings of the sensors of the machine and of the worker's GPUs.
+pub fn register(registry: &Registry, gpus: Vec<Description>) -> Arc<Metrics> {
+    energy::observe(registry);
+    gpus::observe(registry, gpus);
+    Arc::new(Metrics::new(registry))
 }
 
-impl Exporter {
-    /// Metrics of a worker with these GPUs.
-    pub(crate) fn new(registry: Arc<Registry>, gpus: Gpus) -> Self {
-        let metrics = Arc::new(Metrics::new(&registry));
-        Self { registry, metrics, gpus, energy: Energy::open() }
-    }
-
-    /// The handles, for the worker that records its values.
-    pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        self.metrics.clone()
-    }
-
-    /// Serves scrapes at an address until the process ends. Returns the bound address, where port 0
-    /// is replaced by the port in use.
-    pub(crate) fn serve(self, address: SocketAddr) -> io::Result<SocketAddr> {
-        port::serve(address, move || self.page())
-    }
-
-    /// All values, in the text format of Prometheus.
-    fn page(&self) -> String {
-        self.energy.record(&self.metrics);
-        self.registry.scrape(Format::Prometheus) + &self.gpus.page()
-    }
+/// Serves scrapes at an address until the process ends. Returns the bound address, where port 0 is
+/// replaced by the port in use.
+pub(crate) fn serve(registry: Arc<Registry>, address: SocketAddr) -> io::Result<SocketAddr> {
+    port::serve(address, move || registry.scrape(Format::Prometheus))
 }
 
 /// A wave that has ended.

@@ -1,16 +1,17 @@
 //! Metrics of servers and workers, and the export of metrics and traces.
 //!
-//! A table declares each metric once, and values are recorded only
-//! through the handles that [`metrics!`] creates from the table.
+//! A table declares each metric once. Values are recorded only through the handles that
+//! [`metrics!`] creates from the table, or read at each export ([`Registry::observe`]).
 //!
-//! The values of labels are fixed text, or names from [`Names`], which is limited. Input therefore
-//! cannot create any number of time series.
+//! The values of labels are fixed text, names of this machine's devices, or names from [`Names`],
+//! which is limited. Input therefore cannot create any number of time series.
 
 #![forbid(unsafe_code)]
 
 mod exemplars;
 mod handles;
 mod names;
+mod observe;
 mod otlp;
 mod registry;
 mod table;

@@ -18,8 +18,8 @@ fn the_page_is_up_to_date_with_the_table() {
 
 #[test]
 fn rows_follow_the_naming_conventions() {
-    // A server may export both tables in one scrape.
-    let all = [METRICS, cloakwork_worker::metrics::METRICS].concat();
+    // A server may export all tables in one scrape.
+    let all = [METRICS, cloakwork_worker::metrics::METRICS, &cloakwork_worker::metrics::SENSED.concat()].concat();
     let names: HashSet<_> = all.iter().map(|metric| metric.name).collect();
     assert_eq!(names.len(), all.len());
     for Metric { name, kind, unit, buckets, .. } in all {

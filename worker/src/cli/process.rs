@@ -10,13 +10,7 @@ use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
 use super::{Cli, servers::Servers};
-use crate::{
-    CancellationToken, Options, Uplink,
-    devices::Opened,
-    logging,
-    metrics::{Exporter, Gpus},
-    run_on, warn_if_exposed,
-};
+use crate::{CancellationToken, Options, Uplink, devices::Opened, logging, metrics, run_on, warn_if_exposed};
 
 impl Cli {
     /// Runs the worker until it is asked to stop.
@@ -85,10 +79,9 @@ impl Telemetry {
                 None => Registry::new(),
             };
             let registry = Arc::new(registry.map_err(|error| format!("--otlp-endpoint: {error}"))?);
-            let exporter = Exporter::new(registry.clone(), Gpus::open(gpus));
-            options.metrics = Some(exporter.metrics());
+            options.metrics = Some(metrics::register(&registry, gpus));
             if let Some(address) = cli.metrics {
-                serve(exporter, address).map_err(|error| format!("--metrics {address}: {error}"))?;
+                serve(registry.clone(), address).map_err(|error| format!("--metrics {address}: {error}"))?;
             }
             telemetry.registry = Some(registry);
         }
@@ -116,8 +109,8 @@ impl Telemetry {
 const METRICS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Opens the port for metrics, and warns if other machines may reach the port.
-fn serve(exporter: Exporter, address: SocketAddr) -> io::Result<()> {
-    let address = exporter.serve(address)?;
+fn serve(registry: Arc<Registry>, address: SocketAddr) -> io::Result<()> {
+    let address = metrics::serve(registry, address)?;
     tracing::info!(%address, "metrics under /metrics");
     if !is_loopback(&address.ip().to_string()) {
         tracing::warn!(%address, "anyone who reaches the metrics port can read it: use a private network or loopback");
@@ -152,8 +145,7 @@ mod tests {
 
     fn log_of_serving(address: &str) -> String {
         let registry = Arc::new(Registry::new().expect("a registry"));
-        let exporter = Exporter::new(registry, Gpus::open(Vec::new()));
-        log_of(|| serve(exporter, address.parse().expect("an address")).expect("a port"))
+        log_of(|| serve(registry, address.parse().expect("an address")).expect("a port"))
     }
 
     #[test]

@@ -7,38 +7,43 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::Metrics;
+use cloakwork_telemetry::{Kind, Metric, Registry};
 
-/// Counters of the processor packages.
-pub(super) struct Energy(Mutex<Vec<Package>>);
+pub(super) const METRIC: Metric = Metric {
+    name: "cloakwork_worker_cpu_energy_joules_total",
+    kind: Kind::Counter,
+    unit: "joules",
+    help: "Energy that the processor packages of the machine have used since the worker started, if the system lets the \
+           worker read it",
+    labels: &[],
+    buckets: &[],
+};
+
+/// Exports the energy, if the counters can be read.
+pub(super) fn observe(registry: &Registry) {
+    observe_in(Path::new("/sys/class/powercap"), registry);
+}
+
+fn observe_in(directory: &Path, registry: &Registry) {
+    let zones = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let packages: Vec<_> = zones.filter_map(|zone| Package::open(&zone)).collect();
+    if packages.is_empty() {
+        return;
+    }
+    let packages = Mutex::new(packages);
+    registry.observe(&METRIC, move |record| {
+        let mut packages = packages.lock().unwrap_or_else(PoisonError::into_inner);
+        record(packages.iter_mut().map(Package::joules).sum(), []);
+    });
+}
 
 /// A counter that starts again at 0 after its maximum.
 struct Package {
     counter: PathBuf,
     max_micros: u64,
     latest_micros: u64,
-    /// Microjoules that are not whole joules yet.
-    rest_micros: u64,
-}
-
-const DIRECTORY: &str = "/sys/class/powercap";
-
-impl Energy {
-    /// Opens the counters that can be read.
-    pub(super) fn open() -> Self {
-        Self::in_directory(Path::new(DIRECTORY))
-    }
-
-    fn in_directory(directory: &Path) -> Self {
-        let zones = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-        Self(Mutex::new(zones.filter_map(|zone| Package::open(&zone)).collect()))
-    }
-
-    /// Adds the energy since the last call.
-    pub(super) fn record(&self, metrics: &Metrics) {
-        let mut packages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        packages.iter_mut().for_each(|package| metrics.cpu_energy.add(package.joules(), []));
-    }
+    /// Microjoules since the counter was opened.
+    used_micros: u64,
 }
 
 impl Package {
@@ -50,19 +55,18 @@ impl Package {
         let is_package = number.bytes().all(|byte| byte.is_ascii_digit());
         let counter = zone.join("energy_uj");
         let (latest_micros, max_micros) = (number_in(&counter)?, number_in(&zone.join("max_energy_range_uj"))?);
-        is_package.then_some(Self { counter, max_micros, latest_micros, rest_micros: 0 })
+        is_package.then_some(Self { counter, max_micros, latest_micros, used_micros: 0 })
     }
 
-    /// Whole joules since the last call.
-    fn joules(&mut self) -> u64 {
-        let Some(now_micros) = number_in(&self.counter) else { return 0 };
-        let grown = now_micros.checked_sub(self.latest_micros);
-        let micros = grown.unwrap_or_else(|| (self.max_micros - self.latest_micros.min(self.max_micros)) + now_micros);
-        self.latest_micros = now_micros;
-        self.rest_micros += micros;
-        let joules = self.rest_micros / 1_000_000;
-        self.rest_micros %= 1_000_000;
-        joules
+    /// Joules since the counter was opened. A counter that can no longer be read stays where it was.
+    fn joules(&mut self) -> f64 {
+        if let Some(now_micros) = number_in(&self.counter) {
+            let grown = now_micros.checked_sub(self.latest_micros);
+            let to_max = self.max_micros.saturating_sub(self.latest_micros);
+            self.used_micros += grown.unwrap_or_else(|| to_max.saturating_add(now_micros));
+            self.latest_micros = now_micros;
+        }
+        self.used_micros as f64 / 1e6
     }
 }
 
@@ -72,7 +76,7 @@ fn number_in(file: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use cloakwork_telemetry::{Format, Registry};
+    use cloakwork_telemetry::Format;
 
     use super::*;
 
@@ -90,29 +94,26 @@ mod tests {
             write(zone, "max_energy_range_uj", 10_000_000);
         }
         write("dtpm", "energy_uj", 0);
-        let energy = Energy::in_directory(directory.path());
         let registry = Registry::new().expect("a registry");
-        let metrics = Metrics::new(&registry);
-        let shows = |joules: u64| {
-            energy.record(&metrics);
+        observe_in(directory.path(), &registry);
+        let shows = |joules: f64| {
             let scrape = registry.scrape(Format::Prometheus);
             let line = format!("cloakwork_worker_cpu_energy_joules_total {joules}");
             assert!(scrape.lines().any(|found| found == line), "no {line}:\n{scrape}");
         };
-        shows(0);
+        shows(0.0);
         write("intel-rapl:0", "energy_uj", 8_600_000);
         write("intel-rapl:0:0", "energy_uj", 6_000_000);
-        shows(1);
+        shows(1.6);
         write("intel-rapl:0", "energy_uj", 9_000_000);
         write("intel-rapl:1", "energy_uj", 2_000_000);
-        shows(5);
+        shows(5.0);
     }
 
     #[test]
     fn a_machine_without_counters_has_no_metric() {
-        let energy = Energy::in_directory(Path::new("/nonexistent"));
         let registry = Registry::new().expect("a registry");
-        energy.record(&Metrics::new(&registry));
+        observe_in(Path::new("/nonexistent"), &registry);
         assert!(!registry.scrape(Format::Prometheus).contains("energy"));
     }
 }

@@ -24,8 +24,7 @@ pub(super) fn serve(address: SocketAddr, page: impl Fn() -> String + Send + 'sta
     std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
         for caller in listener.incoming() {
             match caller {
-                // The sensors are read by a driver library. A panic there ends one scrape, and the
-                // port answers the next.
+                // A panic ends one scrape, and the port answers the next.
                 Ok(caller) => match catch_unwind(AssertUnwindSafe(|| answer(caller, &page))) {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => tracing::debug!(%error, "a scrape was aborted"),

@@ -27,6 +27,4 @@ metrics! {
     // The worker.
     jobs: Gauge ["stage"] "worker_jobs" "jobs"
         "Jobs that the worker holds, by stage (fetching, loading_key, waiting, computing, committing)";
-    cpu_energy: Counter [] "worker_cpu_energy_joules_total" "joules"
-        "Energy that the processor packages of the machine have used since the worker started, if the system lets the worker read it";
 }

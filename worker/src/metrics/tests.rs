@@ -8,8 +8,10 @@ use cloakwork_params::table;
 
 use super::*;
 
-fn exporter() -> Exporter {
-    Exporter::new(Arc::new(Registry::new().expect("a registry")), Gpus::open(Vec::new()))
+fn worker() -> (Arc<Registry>, Arc<Metrics>) {
+    let registry = Arc::new(Registry::new().expect("a registry"));
+    let metrics = register(&registry, Vec::new());
+    (registry, metrics)
 }
 
 fn ask(address: SocketAddr, request: &str) -> String {
@@ -22,9 +24,9 @@ fn ask(address: SocketAddr, request: &str) -> String {
 
 #[test]
 fn the_port_answers_scrapes_and_nothing_else() {
-    let exporter = exporter();
-    exporter.metrics().key_bytes.set(5, []);
-    let address = exporter.serve("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let (registry, metrics) = worker();
+    metrics.key_bytes.set(5, []);
+    let address = serve(registry, "127.0.0.1:0".parse().expect("an address")).expect("a port");
     for _ in 0..3 {
         let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
@@ -52,15 +54,15 @@ fn a_scrape_that_panics_does_not_close_the_port() {
 
 #[test]
 fn a_wave_is_recorded_with_its_set_cut_width_and_stages() {
-    let exporter = exporter();
+    let (registry, metrics) = worker();
     let set = &table::SETS[0];
     let began = Instant::now();
     let [key_switch, blind_rotate, other] = [1, 3, 1].map(Duration::from_secs);
     let stats = WorkStats { began, ended: began + Duration::from_secs(5), key_switch, blind_rotate, other };
     let wave = EndedWave { set, width: 6, preferred: 8, cut: WaveCut::Idle, stats };
-    exporter.metrics().wave(&wave);
-    exporter.metrics().wave(&EndedWave { width: 8, cut: WaveCut::Full, ..wave });
-    let page = exporter.page();
+    metrics.wave(&wave);
+    metrics.wave(&EndedWave { width: 8, cut: WaveCut::Full, ..wave });
+    let page = registry.scrape(Format::Prometheus);
     let name = set.name;
     for line in [
         format!("cloakwork_worker_waves_total{{cut=\"idle\",parameter_set=\"{name}\"}} 1"),

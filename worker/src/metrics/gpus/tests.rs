@@ -1,3 +1,10 @@
+use std::{
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    thread::sleep,
+};
+
+use cloakwork_telemetry::{Format, never_recorded};
+
 use super::*;
 
 /// Sensors that report every value for the first GPU, and one value for any other GPU.
@@ -33,13 +40,16 @@ fn gpu(place: &str) -> Description {
     }
 }
 
-fn gpus() -> Gpus {
-    Gpus { gpus: vec![gpu("00000000:3B:00.0"), gpu("00000000:AF:00.0")], sensors: Some(Arc::new(Fixed)) }
+fn page(sensors: Arc<dyn Sensors>) -> String {
+    let registry = Registry::new().expect("a registry");
+    let gpus = vec![gpu("00000000:3B:00.0"), gpu("00000000:AF:00.0")];
+    Gpus { gpus, sensors, latest: Mutex::default() }.observe(&registry);
+    registry.scrape(Format::Prometheus)
 }
 
 #[test]
 fn every_gpu_has_a_line_for_each_value_that_its_sensors_report() {
-    let page = gpus().page();
+    let page = page(Arc::new(Fixed));
     for line in [
         "# TYPE cloakwork_gpu_energy_joules_total counter",
         "cloakwork_gpu_busy_ratio{gpu=\"0\",place=\"00000000:3B:00.0\"} 0.97",
@@ -49,8 +59,8 @@ fn every_gpu_has_a_line_for_each_value_that_its_sensors_report() {
         "cloakwork_gpu_energy_joules_total{gpu=\"0\",place=\"00000000:3B:00.0\"} 1234.5",
         "cloakwork_gpu_clock_hertz{gpu=\"0\",place=\"00000000:3B:00.0\"} 1755000000",
         "cloakwork_gpu_temperature_celsius{gpu=\"0\",place=\"00000000:3B:00.0\"} 64",
-        "cloakwork_gpu_limited{gpu=\"0\",place=\"00000000:3B:00.0\",by=\"power_cap\"} 1",
-        "cloakwork_gpu_limited{gpu=\"0\",place=\"00000000:3B:00.0\",by=\"hardware\"} 0",
+        "cloakwork_gpu_limited{by=\"power_cap\",gpu=\"0\",place=\"00000000:3B:00.0\"} 1",
+        "cloakwork_gpu_limited{by=\"hardware\",gpu=\"0\",place=\"00000000:3B:00.0\"} 0",
         "cloakwork_gpu_errors_total{gpu=\"0\",place=\"00000000:3B:00.0\"} 2",
         "cloakwork_gpu_last_error_xid{gpu=\"0\",place=\"00000000:3B:00.0\"} 79",
         "cloakwork_gpu_memory_bytes{gpu=\"1\",place=\"00000000:AF:00.0\"} 85899345920",
@@ -58,22 +68,34 @@ fn every_gpu_has_a_line_for_each_value_that_its_sensors_report() {
         assert!(page.lines().any(|found| found == line), "no '{line}' in\n{page}");
     }
     assert!(!page.contains("busy_ratio{gpu=\"1\""), "a value that a GPU does not report has no line");
-}
-
-#[test]
-fn a_worker_without_gpus_serves_an_empty_page() {
-    let gpus = Gpus::open(Vec::new());
-    assert_eq!(gpus.page(), "");
-}
-
-#[test]
-fn the_page_for_operators_lists_every_metric() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/gpu.md");
-    let document = std::fs::read_to_string(path).expect("a document");
-    for name in GPU_METRICS.iter().map(|row| row.name).chain([LIMITED]) {
-        assert!(document.contains(&format!("`{name}`")), "docs/gpu.md does not explain {name}");
-    }
+    assert_eq!(never_recorded(&METRICS, &page), Vec::<&str>::new());
     for limit in LIMITS {
-        assert!(document.contains(limit), "docs/gpu.md does not name the limit {limit}");
+        assert!(LIMITED.help.contains(limit), "the documentation does not name the limit {limit}");
     }
+}
+
+/// Sensors that count how often the first GPU is read, and fail the second time.
+#[derive(Default)]
+struct Counted(AtomicU32);
+
+impl Sensors for Counted {
+    fn read(&self, gpu: &Description) -> Reading {
+        if gpu.place.contains("3B") {
+            assert!(self.0.fetch_add(1, Relaxed) == 0, "on purpose");
+        }
+        Reading::default()
+    }
+}
+
+#[test]
+fn an_export_reads_the_sensors_once_and_survives_their_failure() {
+    let sensors = Arc::new(Counted::default());
+    let registry = Registry::new().expect("a registry");
+    let gpus = Gpus { gpus: vec![gpu("00000000:3B:00.0")], sensors: sensors.clone(), latest: Mutex::default() };
+    gpus.observe(&registry);
+    assert!(registry.scrape(Format::Prometheus).contains("cloakwork_gpu_memory_bytes{"));
+    assert_eq!(sensors.0.load(Relaxed), 1);
+    sleep(READINGS_LIFE);
+    assert!(!registry.scrape(Format::Prometheus).contains("cloakwork_gpu_memory_bytes{"));
+    assert_eq!(sensors.0.load(Relaxed), 2);
 }
