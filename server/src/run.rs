@@ -104,6 +104,9 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     Server::begin(front, owned).await?.run(shutdown).await
 }
 
+/// The task of the embedded worker.
+type RunningWorker = JoinHandle<Result<(), WorkerError>>;
+
 /// A server that owns its database or a shard of it, with open ports.
 #[derive(Debug)]
 pub struct Server {
@@ -111,7 +114,7 @@ pub struct Server {
     address: SocketAddr,
     ownership: Ownership,
     backend: Backend,
-    worker: Option<JoinHandle<Result<(), WorkerError>>>,
+    worker: Option<RunningWorker>,
     stop_worker: CancellationToken,
     /// The embedded worker's path into the edge.
     door: Door,
@@ -127,7 +130,32 @@ impl Server {
     }
 
     async fn begin(mut front: Front, (ownership, database): (Ownership, Database)) -> Result<Self, RunError> {
-        let Front { config, clock, telemetry, installation, .. } = &front;
+        let stop_worker = CancellationToken::new();
+        let door = Door::default();
+        match Self::serve(&mut front, &ownership, database, &stop_worker, &door).await {
+            Ok((backend, worker, address)) => {
+                front.readiness.ready();
+                let (admin_address, tls) = (front.admin_address, front.config.tls());
+                tracing::info!(%address, %admin_address, tls, "the server is ready");
+                Ok(Self { front, address, ownership, backend, worker, stop_worker, door })
+            }
+            Err(error) => {
+                // Otherwise, the next server would wait until it finds this one silent.
+                owner::release(&ownership, &front.database).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens the stores, starts the embedded worker, and lets calls in.
+    async fn serve(
+        front: &mut Front,
+        ownership: &Ownership,
+        database: Database,
+        stop_worker: &CancellationToken,
+        door: &Door,
+    ) -> Result<(Backend, Option<RunningWorker>, SocketAddr), RunError> {
+        let Front { config, clock, telemetry, installation, .. } = &*front;
         blobs::claim(&config.storage, &database, clock).await?;
         let opened = Backend::open(
             config,
@@ -144,18 +172,14 @@ impl Server {
         if front.database.is_on_server() {
             backend.start_moves(front.homes(), front.edge.handled());
         }
-        let (stop_worker, door) = <(CancellationToken, Door)>::default();
         let mut worker = None;
         if front.config.worker.embedded {
-            let uplink = front.edge.uplink(&door);
+            let uplink = front.edge.uplink(door);
             let started = backend.start_worker(&front.config, uplink, stop_worker.clone()).await;
             worker = Some(started.map_err(|error| internal("the embedded worker")(error.into()))?);
         }
         let address = front.open_api().await?;
-        front.readiness.ready();
-        let (admin_address, tls) = (front.admin_address, front.config.tls());
-        tracing::info!(%address, %admin_address, tls, "the server is ready");
-        Ok(Self { front, address, ownership, backend, worker, stop_worker, door })
+        Ok((backend, worker, address))
     }
 
     /// Address of the gRPC port.
@@ -217,7 +241,7 @@ impl Server {
 
 /// Waits until the worker inside this process ends by itself. If the server ran on without its
 /// worker, jobs would wait for ever.
-async fn worker_ended(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) -> Ended {
+async fn worker_ended(worker: &mut Option<RunningWorker>) -> Ended {
     let Some(worker) = worker else { return std::future::pending().await };
     let cause = match worker.await {
         Ok(Ok(())) => "it ended".to_owned(),
@@ -229,7 +253,7 @@ async fn worker_ended(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) 
 
 /// Waits for the worker inside this process, which has been told to stop. At the time `grace`, the
 /// worker's task is aborted.
-async fn end_worker(mut worker: JoinHandle<Result<(), WorkerError>>, grace: Instant, deadline: Instant) {
+async fn end_worker(mut worker: RunningWorker, grace: Instant, deadline: Instant) {
     match timeout_at(grace, &mut worker).await {
         Ok(Ok(Ok(()))) => {}
         Ok(Ok(Err(error))) => tracing::error!(%error, "the embedded worker has stopped"),

@@ -13,6 +13,7 @@ use std::{
 
 use cloakwork_clock::{Epoch, micros_of};
 use cloakwork_oidc::Issuer;
+use cloakwork_share::{Exceeded, FairShare, Share};
 use quick_cache::unsync::Cache;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
@@ -30,7 +31,11 @@ const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Maximum number of unknown tokens of the issuer that are verified at the same time. Each may wait
 /// for the issuer's keys.
-pub(super) const ISSUED_MAX: usize = 64;
+pub(super) const ISSUED_MAX: u64 = 64;
+
+/// The part of [`ISSUED_MAX`] that one address may take. Without this limit, a single address could
+/// lock all users of the issuer out while the issuer is slow.
+pub(super) const ADDRESS_ISSUED_MAX: u64 = 16;
 
 /// Verifies tokens.
 pub struct Verifier {
@@ -45,8 +50,8 @@ pub struct Verifier {
     good: Mutex<Cache<[u8; 32], Good>>,
     /// Permits for lookups of unknown tokens.
     lookups: Arc<Semaphore>,
-    /// Permits for verifications of unknown tokens of the issuer.
-    issued: Arc<Semaphore>,
+    /// Places for verifications of unknown tokens of the issuer.
+    issued: Arc<FairShare<AddressBlock>>,
     /// Permits for lookups of unknown tokens and for calls that wait for a lookup.
     lookup_queue: Arc<Semaphore>,
     #[cfg(test)]
@@ -68,6 +73,14 @@ impl Shown<'_> {
             Self::Issued(_, text) => *blake3::hash(text.as_bytes()).as_bytes(),
         }
     }
+}
+
+/// The turn of an unknown token, held until its verification ends.
+struct Turn {
+    /// The place in the queue of lookups, and the permit for a lookup.
+    _lookup: Option<[OwnedSemaphorePermit; 2]>,
+    /// The place among the tokens of the issuer.
+    _issued: Option<Share<AddressBlock>>,
 }
 
 /// A token that was valid at its latest lookup.
@@ -103,7 +116,7 @@ impl Verifier {
             addresses,
             remember_time: Duration::from_millis(limits.token_cache_ms),
             good: Mutex::new(Cache::new(entries_max)),
-            issued: Arc::new(Semaphore::new(ISSUED_MAX)),
+            issued: FairShare::new(ISSUED_MAX, ADDRESS_ISSUED_MAX),
             lookups: Arc::new(Semaphore::new(lookups)),
             lookup_queue: Arc::new(Semaphore::new(lookup_queue)),
             #[cfg(test)]
@@ -144,8 +157,8 @@ impl Verifier {
         }
     }
 
-    /// Waits for the permits to look up an unknown token.
-    async fn turn(&self, token: &Shown<'_>, address: AddressBlock) -> Result<Vec<OwnedSemaphorePermit>, ApiError> {
+    /// Waits for the turn of an unknown token.
+    async fn turn(&self, token: &Shown<'_>, address: AddressBlock) -> Result<Turn, ApiError> {
         let debt = self.addresses.debt(address, Act::Failure);
         if !debt.is_zero() {
             let message = "too many calls with wrong tokens came from this address (address_failures_per_minute)";
@@ -153,17 +166,22 @@ impl Verifier {
         }
         if let Shown::Issued(..) = token {
             // The issuer may take seconds to answer. Lookups in the database do not wait for it.
-            let place = self.issued.clone().try_acquire_owned().map_err(|_| {
-                let message = "too many unknown tokens of the issuer are being verified";
+            let place = self.issued.try_take(&address, 1).map_err(|exceeded| {
+                let from = match exceeded {
+                    Exceeded::Each { .. } => " from this address",
+                    Exceeded::All { .. } => "",
+                };
+                let message = format!("too many unknown tokens of the issuer{from} are being verified");
                 OVERLOADED.error(message).retry_after(LOOKUP_RETRY_DELAY)
             })?;
-            return Ok(vec![place]);
+            return Ok(Turn { _lookup: None, _issued: Some(place) });
         }
         let place = self.lookup_queue.clone().try_acquire_owned().map_err(|_| {
             let message = "too many unknown tokens are being looked up (token_lookups_waiting)";
             OVERLOADED.error(message).with("limit", "token_lookups_waiting").retry_after(LOOKUP_RETRY_DELAY)
         })?;
-        Ok(vec![place, self.lookups.clone().acquire_owned().await.expect("the semaphore is never closed")])
+        let lookup = self.lookups.clone().acquire_owned().await.expect("the semaphore is never closed");
+        Ok(Turn { _lookup: Some([place, lookup]), _issued: None })
     }
 
     fn parse<'t>(&'t self, text: &'t str) -> Result<Shown<'t>, ApiError> {

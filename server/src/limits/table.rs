@@ -153,7 +153,7 @@ limits! {
         "Maximum number of request ids of one tenant that are remembered. Beyond it, the oldest are forgotten early",
         "One id a second for a day, at some hundred bytes each";
     orphan_seconds = DAY, seconds 3600 => 365 * DAY,
-        "Minimum age of an object in the bucket that no row names before a server removes the object. Servers look for such objects after their start and once a day",
+        "Minimum age of an object in the bucket that no row names before a server removes the object. Servers look for such objects when they take a shard over, and once a day",
         "Another server may still be writing the object. In a local directory, unknown objects are removed at once";
     tenant_keys = 100, count 1 => 1_000_000,
         "Maximum number of evaluation keys of one tenant",
@@ -174,10 +174,10 @@ limits! {
         "Maximum size of one tenant's data in the server's own database: programs, inline inputs of jobs that have not ended, and inline outputs until they expire. Beyond it, jobs are refused and outputs become blobs",
         "About 1000 jobs with the maximum of inline data";
     queued_jobs = 100_000, count 1 => 10_000_000,
-        "Maximum number of waiting jobs of all tenants",
+        "Maximum number of unfinished jobs of all tenants (waiting or running)",
         "The number with which the scheduler is measured";
     tenant_queued_jobs = 10_000, count 1 => 10_000_000,
-        "Maximum number of waiting jobs of one tenant",
+        "Maximum number of unfinished jobs of one tenant (waiting or running)",
         "A tenth of `queued_jobs`";
     job_rows = 65_536, count 1 => 16_777_216,
         "Maximum number of input rows of one job",
@@ -202,7 +202,7 @@ limits! {
         "Allows questions about the jobs of a week";
     tenant_ended_jobs = 100_000, count 1 => 100_000_000,
         "Maximum number of ended jobs of one tenant that are kept. Beyond it, the oldest are removed early, except jobs whose outputs are still kept",
-        "Some KiB for each job. Ten times the number of jobs that may wait";
+        "Some KiB for each job. Ten times `tenant_queued_jobs`";
     tenant_day_bootstraps = 1 << 50, count 0 => 1 << 50,
         "Maximum number of bootstraps of one tenant in a day (UTC): those of its jobs that ended in the day, if a worker had them, and of its unfinished jobs. Beyond it, new jobs are refused until the next day",
         "No limit in practice. Set it to bound what a tenant can spend";
@@ -252,8 +252,8 @@ limits! {
         "Time for which a valid token is cached. A revocation takes effect after at most this time",
         "One query every two seconds for each token in use costs little";
     database_readers = 4, count 1 => 64,
-        "Number of connections that read the database for tenants, beside the single connection that writes. The calls of one tenant use at most all but one of them",
-        "Readers do not wait for the writer, and four concurrent readers are sufficient";
+        "Number of connections that read the database for tenants, beside the connections that write: one for a file, and six for PostgreSQL. The calls of one tenant use at most all but one of the readers",
+        "Readers do not wait for writers, and four concurrent readers are sufficient";
     metric_tenants = 100, count 0 => 10_000,
         "Number of tenants whose names are labels of metrics. All further tenants share the label `_other`",
         "Each tenant makes some thirty time series. With 0, metrics name no tenant";

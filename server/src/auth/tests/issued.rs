@@ -7,7 +7,10 @@ use cloakwork_oidc::{Issuer, Options};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
-use super::{super::cache::ISSUED_MAX, *};
+use super::{
+    super::cache::{ADDRESS_ISSUED_MAX, ISSUED_MAX},
+    *,
+};
 use crate::error::{ISSUER_UNAVAILABLE, OVERLOADED, PERMISSION_DENIED, TOKEN_EXPIRED, UNAUTHENTICATED};
 
 const AUDIENCE: &str = "cloakwork";
@@ -68,8 +71,17 @@ fn authenticator(fixture: &Fixture, options: Options) -> Authenticator {
 }
 
 async fn admit(authenticator: &Authenticator, token: &str, method: &str) -> Result<Principal, ApiError> {
+    admit_from(REMOTE, authenticator, token, method).await
+}
+
+async fn admit_from(
+    peer: Peer,
+    authenticator: &Authenticator,
+    token: &str,
+    method: &str,
+) -> Result<Principal, ApiError> {
     let rule = policy::rule(method).unwrap();
-    authenticator.admit(REMOTE, &bearing(token), rule).await.map(Option::unwrap)
+    authenticator.admit(peer, &bearing(token), rule).await.map(Option::unwrap)
 }
 
 #[tokio::test]
@@ -134,20 +146,25 @@ async fn an_issuer_that_does_not_answer_holds_back_only_its_own_tokens() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/keys", silent.local_addr().unwrap());
     let authenticator = Arc::new(authenticator(&fixture, Options { jwks_url: Some(url), ..issuer.options() }));
-    let waiting: Vec<_> = (0..ISSUED_MAX)
-        .map(|number| {
-            let mut claims = issuer.claims("acme", &json!("jobs"));
-            claims["jti"] = json!(number);
-            let (authenticator, token) = (authenticator.clone(), issuer.sign(&claims));
-            tokio::spawn(async move { admit(&authenticator, &token, SUBMIT).await })
-        })
-        .collect();
+    let from = |host: u64| network([192, 0, 2, u8::try_from(host).unwrap()], false);
     let one_more = issuer.sign(&issuer.claims("acme", &json!("jobs")));
-    for _ in 0..ISSUED_MAX {
-        tokio::task::yield_now().await;
+    let mut waiting = Vec::new();
+    for host in 0..ISSUED_MAX / ADDRESS_ISSUED_MAX {
+        for number in 0..ADDRESS_ISSUED_MAX {
+            let mut claims = issuer.claims("acme", &json!("jobs"));
+            claims["jti"] = json!([host, number]);
+            let (authenticator, token) = (authenticator.clone(), issuer.sign(&claims));
+            waiting.push(tokio::spawn(async move { admit_from(from(host), &authenticator, &token, SUBMIT).await }));
+            tokio::task::yield_now().await;
+        }
+        // The address has all its places, and the next address still gets some.
+        let refused = admit_from(from(host), &authenticator, &one_more, SUBMIT).await.unwrap_err();
+        assert_eq!(refused.reason(), OVERLOADED);
+        assert!(refused.to_string().contains("from this address"), "{refused}");
     }
-    let refused = admit(&authenticator, &one_more, SUBMIT).await.unwrap_err();
+    let refused = admit_from(from(ISSUED_MAX), &authenticator, &one_more, SUBMIT).await.unwrap_err();
     assert_eq!(refused.reason(), OVERLOADED);
+    assert!(!refused.to_string().contains("from this address"), "{refused}");
     let own = fixture.token("jobs", None).await;
     admit(&authenticator, own.reveal(), SUBMIT).await.unwrap();
     // The fetch ends after its longest time, and no call waits on.

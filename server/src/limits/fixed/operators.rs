@@ -103,6 +103,12 @@ pub(super) const ROWS: &[Fixed] = &[
         "Unknown tokens of the issuer that are verified at the same time. Further ones are refused with a retry delay",
     ),
     row(
+        "ADDRESS_ISSUED_MAX",
+        "server/src/auth/cache.rs",
+        "16",
+        "Unknown tokens of the issuer that are verified for one address at the same time. Further ones are refused with a retry delay",
+    ),
+    row(
         "IDLE_TIME_MAX",
         "server/oidc/src/cache.rs",
         "Duration::from_secs(30 * 60)",

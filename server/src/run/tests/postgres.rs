@@ -35,6 +35,22 @@ async fn a_server_starts_again_on_its_database() {
 }
 
 #[tokio::test]
+async fn a_server_that_cannot_open_its_stores_leaves_the_shard_at_once() {
+    let Some(postgres) = shared() else { return };
+    let (directory, url) = (tempfile::tempdir().unwrap(), postgres.database());
+    let name = url.rsplit('/').next().unwrap();
+    let config = config(&directory.path().join("data"), &url);
+    crate::data::migrate(&config).await.unwrap().close().await;
+    postgres.sql(name, "ALTER TABLE jobs RENAME TO missing");
+    let error = refused(config.clone()).await;
+    assert!(error.starts_with("the stores: "), "{error}");
+    let left = "SELECT epoch, owner IS NULL, (SELECT count(*) FROM replicas) FROM shards";
+    assert_eq!(postgres.sql(name, left), "1|t|0");
+    postgres.sql(name, "ALTER TABLE missing RENAME TO jobs");
+    Server::start(config, Clock::system()).await.unwrap().run(std::future::ready(())).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_database_that_cannot_be_used_is_refused_with_its_setting() {
     let Some(postgres) = shared() else { return };
     let (directory, url) = (tempfile::tempdir().unwrap(), postgres.database());
@@ -90,6 +106,32 @@ async fn only_a_server_and_the_command_migrate_change_tables_of_an_earlier_versi
     postgres.sql(name, &format!("INSERT INTO {ledger} SELECT * FROM kept"));
     crate::data::open_for_command(&config).await.expect("up to date").close().await;
     crate::data::migrate(&config).await.expect("up to date").close().await;
+}
+
+/// The statements of docs/kubernetes.md, where the migration has a role of its own.
+#[tokio::test]
+async fn a_server_needs_no_right_to_change_tables() {
+    let Some(postgres) = shared() else { return };
+    let (directory, url) = (tempfile::tempdir().unwrap(), postgres.database());
+    let name = url.rsplit('/').next().unwrap();
+    let data = directory.path().join("data");
+    // Roles belong to all databases of a server.
+    let (migrating, serving) = (format!("migrating_{name}"), format!("serving_{name}"));
+    let rights = [
+        format!("CREATE ROLE {migrating} LOGIN"),
+        format!("CREATE ROLE {serving} LOGIN"),
+        format!("GRANT CREATE ON SCHEMA public TO {migrating}"),
+        format!(
+            "ALTER DEFAULT PRIVILEGES FOR ROLE {migrating} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {serving}"
+        ),
+        format!("ALTER DEFAULT PRIVILEGES FOR ROLE {migrating} GRANT USAGE ON SEQUENCES TO {serving}"),
+    ];
+    rights.iter().for_each(|statement| _ = postgres.sql(name, statement));
+    let config = |role: &str| config(&data, &url.replace("postgres@", &format!("{role}@")));
+    let refused = refused(config(&serving)).await;
+    assert!(refused.contains("permission denied"), "{refused}");
+    crate::data::migrate(&config(&migrating)).await.expect("tables").close().await;
+    Server::start(config(&serving), Clock::system()).await.unwrap().run(std::future::ready(())).await.unwrap();
 }
 
 #[tokio::test]

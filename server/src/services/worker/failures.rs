@@ -102,7 +102,10 @@ impl Failures {
             match self.examine(part, worker, leased, still_leased).await? {
                 Found::Damaged => {}
                 Found::Intact => {
-                    tracing::warn!(%part, "a worker reported a key part as damaged, but its stored bytes are intact");
+                    tracing::warn!(
+                        %part, worker = %format_args!("{:032x}", worker.0),
+                        "a worker reported a key part as damaged, but its stored bytes are intact"
+                    );
                     self.telemetry.metrics.false_alarms.add(1, []);
                     let message = "the worker misread a part of the key; its stored bytes are intact";
                     return Ok(retried(DEVICE_FAILED, message, Retry::Elsewhere));
