@@ -8,8 +8,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 programs="cloakwork-server cloakwork-worker cloakwork"
-# The server contains the pages of the console.
-server/console/build.sh
+# The server contains the pages of the console, which may have been built elsewhere.
+[ -n "${CLOAKWORK_CONSOLE_DIST:-}" ] || server/console/build.sh
 cargo build --release --locked -p cloakwork-server -p cloakwork-worker -p cloakwork
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 mkdir -p target/dist

@@ -52,6 +52,7 @@ broken() {
     grep -qE '^COPY --from=build --chown=65532:65532 [^ ]+ /var/lib/cloakwork$' <<<"$final" ||
         echo "$file: the data directory belongs to root"
     grep -nE '^(ENTRYPOINT|CMD) [^[]' "$file" && echo "$file: a shell would start the program"
+    grep -qx 'ENV CLOAKWORK_CONSOLE_DIST=/console' "$file" || echo "$file: the server has no console"
     grep -nE '^(ENV|ARG) .*(PASSWORD|SECRET|TOKEN)' "$file" && echo "$file: a secret in a layer"
     return 0
 }
@@ -80,6 +81,7 @@ plant 's/^CMD .*/CMD serve/'
 plant 's/^HEALTHCHECK .*//'
 plant 's/ --chown=65532:65532//'
 plant 's/^ENV RUSTUP_TOOLCHAIN.*/ENV API_TOKEN=x/'
+plant '/^ENV CLOAKWORK_CONSOLE_DIST/d'
 plant 's/^ *org.opencontainers.image.version.*//'
 printf 'FROM debian\nRUN cd /tmp && sudo true\n' >"$root/planted"
 if "$hadolint" "$root/planted" >/dev/null; then fail "hadolint accepts everything"; fi
