@@ -9,6 +9,8 @@ psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --username="${POSTGRES_USER:-post
     --set=replication_password="$(cat "$secrets/replication-password")" <<'SQL'
 CREATE ROLE cloakwork LOGIN PASSWORD :'database_password';
 CREATE DATABASE cloakwork OWNER cloakwork ENCODING 'UTF8' TEMPLATE template0;
+-- Lets the servers see the kind and the lag of standbys. Otherwise the alerts of both never fire.
+GRANT pg_monitor TO cloakwork;
 CREATE ROLE replicator LOGIN REPLICATION PASSWORD :'replication_password';
 SELECT pg_create_physical_replication_slot('standby');
 -- Holds from the next start on. No commit of this script waits for a standby that is not there yet.
