@@ -37,9 +37,7 @@ export function sheet(content: Content, font: string): Sheet {
       ? heading(panel, closed.includes(panel.id))
       : framed(panel, answers.get(panel.id) ?? [], colours, events),
   );
-  const note =
-    'Drawn by deploy/grafana from the answers of Prometheus, under a load of two servers and two workers on one ' +
-    'machine. No screenshot of Grafana.';
+  const note = 'Drawn by deploy/grafana from the answers of Prometheus. No screenshot of Grafana.';
   const foot = tag('footer', { style: style({ top: `${height - FOOT}px` }) }, note);
   const size = style({ width: `${WIDTH}px`, height: `${height}px` });
   const head = tag('head', {}, '<meta charset="utf-8">', tag('style', {}, css(font)));
