@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Draws the boards from the answers of a Prometheus, one picture for each board:
-# `draw.sh [PROMETHEUS [MINUTES [DIRECTORY]]]`. By default, the last ten minutes of the Prometheus on
-# this machine, into ./boards. Shows what Grafana would show, without a Grafana.
+# `draw.sh [PROMETHEUS [MINUTES [DIRECTORY]]]`. Without arguments, the script draws the last ten
+# minutes of the Prometheus on this machine into ./boards.
 #
 # Needs what run.sh needs, and Chromium.
 set -euo pipefail

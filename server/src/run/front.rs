@@ -370,8 +370,8 @@ impl Front {
     }
 }
 
-/// Time that running calls have to end at the stop of a server that shares its database. At the next
-/// owner, clients begin uploads again and continue downloads.
+/// Time that running calls have to end at the stop of a server that shares its database. At the
+/// next owner, clients begin uploads again and continue downloads.
 const SHARED_CALLS_END: Duration = Duration::from_secs(3);
 
 /// The error of a component that does not start.

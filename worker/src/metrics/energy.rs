@@ -58,7 +58,7 @@ impl Package {
         is_package.then_some(Self { counter, max_micros, latest_micros, used_micros: 0 })
     }
 
-    /// Joules since the counter was opened. A counter that can no longer be read stays where it was.
+    /// Joules since the counter was opened. A counter that can no longer be read keeps its value.
     fn joules(&mut self) -> f64 {
         if let Some(now_micros) = number_in(&self.counter) {
             let grown = now_micros.checked_sub(self.latest_micros);
