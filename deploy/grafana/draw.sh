@@ -16,6 +16,8 @@ if [ -z "$chromium" ]; then
     exit 1
 fi
 mkdir -p "$directory"
+# The distance of scrapes in seconds, as in deploy/prometheus/prometheus.yml.
+scrape=15
 end=$(date +%s)
-"$here/run.sh" pictures/main "$prometheus" $((end - minutes * 60)) "$end" 15 "$here/dashboards" "$directory" "$chromium"
+"$here/run.sh" pictures/main "$prometheus" $((end - minutes * 60)) "$end" "$scrape" "$here/dashboards" "$directory" "$chromium"
 echo "pictures of the boards are in $directory"
