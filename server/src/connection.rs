@@ -3,6 +3,7 @@
 mod backlog;
 mod frames;
 mod slots;
+mod turn;
 
 use std::{
     future::Future,
@@ -34,6 +35,7 @@ use crate::{
 };
 use frames::{FrameMeter, PREFACE_BYTES};
 use slots::Slots;
+use turn::Turn;
 
 /// The pause after an error of `accept` that does not concern a single connection, such as too many
 /// open files.
@@ -182,7 +184,9 @@ async fn receive<H, F>(
             Ok(Ok((stream, certified))) => {
                 let peer = Peer::Network { address: address.ip(), certified, direct: true };
                 let budget = addresses.map(|addresses| (addresses, address.ip().into()));
-                handle(Connection::new(stream, limits, own, budget), peer).await;
+                let turn = Turn::default();
+                let connection = Connection::new(stream, limits, own, budget, turn.clone());
+                turn.run(handle(connection, peer)).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, peer = %address, "a TLS handshake failed"),
             Err(_) => tracing::debug!(peer = %address, "a TLS handshake took too long"),
@@ -224,8 +228,8 @@ pub struct Connection {
     budget: Option<(Arc<Addresses>, AddressBlock)>,
     /// Number of control frames that the address was charged for.
     charged_frames: u64,
-    /// Whether the connection has just read. Other tasks then run before it reads again.
-    yields: bool,
+    /// Other tasks run between two reads.
+    turn: Turn,
     /// Runs while the connection is paused.
     pause: Option<Pin<Box<Sleep>>>,
 }
@@ -252,6 +256,7 @@ impl Connection {
         limits: ConnectionLimits,
         slot: Arc<Slot>,
         budget: Option<(Arc<Addresses>, AddressBlock)>,
+        turn: Turn,
     ) -> Self {
         Self {
             stream,
@@ -264,7 +269,7 @@ impl Connection {
             frames: FrameMeter::default(),
             budget,
             charged_frames: 0,
-            yields: false,
+            turn,
             pause: None,
         }
     }
@@ -284,7 +289,7 @@ impl Connection {
             std::task::ready!(pause.as_mut().poll(cx));
             self.pause = None;
         }
-        if std::mem::take(&mut self.yields) {
+        if self.turn.has_read() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -297,7 +302,9 @@ impl Connection {
         let read = self.poll_stream(cx, &mut piece);
         let read_bytes = piece.filled().len();
         buffer.advance(read_bytes);
-        self.yields = read.is_ready();
+        if read.is_ready() {
+            self.turn.note_read();
+        }
         read
     }
 
@@ -400,5 +407,63 @@ impl AsyncWrite for Connection {
             Stream::Plain(stream) => stream.is_write_vectored(),
             Stream::Tls(stream) => stream.is_write_vectored(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, net::Ipv4Addr};
+
+    use tokio::{io::AsyncWriteExt, sync::mpsc};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_reads_once_each_time_that_its_task_runs() {
+        const SENT_BYTES: usize = 8 * UNAUTHENTICATED_READ_BYTES;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        peer.write_all(&[0; SENT_BYTES]).await.unwrap();
+        let limits = ConnectionLimits {
+            connections: 1,
+            tenant_connections: 1,
+            address_connections: 1,
+            unauthenticated_bytes: 1 << 20,
+            header_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(30),
+        };
+        let (sender, mut turns) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        let read = move |mut connection: Connection, _| {
+            let sender = sender.clone();
+            async move {
+                let mut read_bytes = 0;
+                poll_fn(|cx| {
+                    let mut lengths = Vec::new();
+                    // The HTTP library reads again after a read without bytes.
+                    for _ in 0..4 {
+                        let mut bytes = [0; SENT_BYTES];
+                        let mut buffer = ReadBuf::new(&mut bytes);
+                        if Pin::new(&mut connection).poll_read(cx, &mut buffer).is_ready() {
+                            lengths.push(buffer.filled().len());
+                        }
+                    }
+                    read_bytes += lengths.iter().sum::<usize>();
+                    sender.send(lengths).unwrap();
+                    if read_bytes == SENT_BYTES { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+            }
+        };
+        let serving = tokio::spawn(serve(listener, None, limits, Callers::default(), stop.clone(), read));
+        let mut read_bytes = 0;
+        while read_bytes < SENT_BYTES {
+            let lengths = turns.recv().await.unwrap();
+            assert!(lengths.len() <= 1, "{lengths:?}");
+            assert!(lengths.iter().all(|bytes| (1..=UNAUTHENTICATED_READ_BYTES).contains(bytes)), "{lengths:?}");
+            read_bytes += lengths.iter().sum::<usize>();
+        }
+        stop.cancel();
+        serving.await.unwrap();
     }
 }

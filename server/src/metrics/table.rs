@@ -84,6 +84,8 @@ metrics! {
     grpc_time: Histogram ["method"] "grpc_call_seconds" "seconds" "Time of a call from its arrival to its last byte", CALL_SECONDS;
     rejected: Counter ["reason"] "rejected_total" "calls" "Calls that ended with an error, by reason. docs/errors explains each reason";
     owner: Gauge [] "owner" "1" "1 while this server owns a shard of the database, 0 while it waits for another server to end";
+    shards_without_owner: Gauge [] "shards_without_owner" "shards"
+        "Shards of the database that no server owns, as this server last saw them";
     fenced: Counter [] "fenced_total" "batches"
         "Batches of changes that the database refused, because another server owns it or because it lost earlier batches";
     clock_difference: Gauge [] "clock_difference_seconds" "seconds"

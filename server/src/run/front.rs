@@ -199,6 +199,7 @@ impl Front {
     /// calls on to the owners. A file has no other server.
     pub(super) async fn own(&mut self) -> Result<(Ownership, Database), RunError> {
         self.telemetry.metrics.owner.set(0, []);
+        self.telemetry.metrics.shards_without_owner.set(0, []);
         self.telemetry.metrics.fenced.add(0, []);
         self.telemetry.metrics.clock_difference.set(0, []);
         let owned = match self.database.is_on_server() {

@@ -59,6 +59,8 @@ impl Lookout {
         clock::follow(&self.clock, &mut reader).await?;
         self.telemetry.metrics.clock_difference.set(clock::difference_seconds(&self.clock), []);
         let rows = rows(&mut reader).await?;
+        let without_owner = rows.iter().filter(|row| !row.is_alive).count();
+        self.telemetry.metrics.shards_without_owner.set(without_owner as u64, []);
         if rows.len() < 2 {
             return Ok(Seen { shards: Shards::new(&rows, HashMap::new()), loads: Vec::new() });
         }

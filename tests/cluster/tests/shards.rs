@@ -59,6 +59,12 @@ async fn run() {
         eprintln!("{name}: {} jobs, the longest took {:?}", outcome.jobs, outcome.longest);
         jobs += outcome.jobs;
     }
+    cluster.command(&["shards", "--count", "4"]);
+    eventually("three servers leave one of four shards without an owner", || async {
+        let server = &cluster.members[owners[0]].server;
+        cluster.owners().len() == 3 && server.metric("cloakwork_shards_without_owner").await == 1.0
+    })
+    .await;
     assert!(cluster.workers_run(), "a worker has ended");
     assert_eq!(cluster.sql("SELECT count(*) FROM jobs"), jobs.to_string(), "one job for each request");
     // A lease that had not reached its worker when the owner died costs its job an attempt.
