@@ -86,9 +86,7 @@ pub async fn condemn(database: &Database, lost: &[Lost]) -> Result<(), Error> {
         let mut tx = database.write(Asker::Upkeep, Rows::All).await?;
         for Lost { tenant, digest, generation, .. } in some {
             // The blob may have been uploaded again since the comparison.
-            if blobs::lists(&mut tx, &Object::new(tenant, digest, *generation)).await? {
-                blobs::condemn(&mut tx, tenant, digest).await?;
-            }
+            blobs::condemn_object(&mut tx, &Object::new(tenant, digest, *generation)).await?;
         }
         tx.commit().await?;
     }

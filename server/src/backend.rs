@@ -71,6 +71,7 @@ const METERING: &str = "the metering of stored data";
 const ORPHANS: &str = "the removal of unknown objects";
 const LOADS: &str = "the loads of the shard";
 const REQUESTS: &str = "the memory of requests";
+const INPUTS: &str = "the removal of inputs of ended jobs";
 const MOVES: &str = "the moves of tenants";
 
 /// The stores, the background tasks and the services that handle calls.
@@ -142,6 +143,7 @@ impl Backend {
         sweeping.spawn(SWEEPER, sweeper.run(dispatcher.clone()));
         sweeping.spawn(METERING, metering.run());
         sweeping.spawn(ORPHANS, remove_orphans(keystore.always_as(Asker::Upkeep)));
+        sweeping.spawn(INPUTS, drop_leftover_inputs(store.always_as(Asker::Upkeep)));
         if database.is_on_server() {
             sweeping.spawn(LOADS, publish_loads(database.clone(), published.subscribe()));
             sweeping.spawn(REQUESTS, remember_requests(store.always_as(Asker::Upkeep), looks));
@@ -364,6 +366,15 @@ async fn publish_loads(database: Database, mut loads: watch::Receiver<Vec<PoolLo
     std::future::pending().await
 }
 
+/// Removes the inputs of jobs that ended directly before the last owner did.
+async fn drop_leftover_inputs(store: Store) {
+    while let Err(error) = store.drop_leftover_inputs().await {
+        tracing::debug!(%error, "inputs of ended jobs stay for now");
+        sleep(UPKEEP_PAUSE).await;
+    }
+    std::future::pending().await
+}
+
 /// Fills the filter of known requests, and gives the filter up once there are several shards:
 /// tenants then come with jobs of other servers.
 async fn remember_requests(store: Store, mut looks: watch::Receiver<Seen>) {
@@ -371,7 +382,7 @@ async fn remember_requests(store: Store, mut looks: watch::Receiver<Seen>) {
     if !has_several(&looks.borrow()) {
         while let Err(error) = store.remember_requests().await {
             tracing::debug!(%error, "requests are looked up");
-            sleep(REQUESTS_PAUSE).await;
+            sleep(UPKEEP_PAUSE).await;
         }
         if looks.wait_for(has_several).await.is_ok() {
             store.look_up_requests();
@@ -380,8 +391,8 @@ async fn remember_requests(store: Store, mut looks: watch::Receiver<Seen>) {
     std::future::pending().await
 }
 
-/// Pause after a read that failed.
-const REQUESTS_PAUSE: Duration = Duration::from_secs(10);
+/// Pause after a failure.
+const UPKEEP_PAUSE: Duration = Duration::from_secs(10);
 
 fn keystore_options(config: &Config, clock: Clock, telemetry: Arc<Telemetry>, own: TenantLimits) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;

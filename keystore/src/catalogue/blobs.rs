@@ -280,6 +280,17 @@ pub(crate) async fn condemn(sql: &mut Connection, tenant: &TenantId, digest: &Di
     Ok(())
 }
 
+/// Marks the blob of an object as damaged, unless the blob has another object by now.
+pub(crate) async fn condemn_object(sql: &mut Connection, object: &Object) -> Result<(), Error> {
+    sql.query("UPDATE blobs SET damaged = 1 WHERE tenant = $1 AND digest = $2 AND generation = $3")
+        .bind(object.tenant.as_str())
+        .bind(&object.blake3[..])
+        .bind(object.generation)
+        .execute()
+        .await?;
+    Ok(())
+}
+
 /// Number of bytes of all kinds that the tenant stores.
 pub(crate) async fn tenant_bytes(sql: &mut Connection, tenant: &TenantId) -> Result<u64, Error> {
     let row = sql.query("SELECT blob_bytes FROM usage WHERE tenant = $1").bind(tenant.as_str()).optional().await?;

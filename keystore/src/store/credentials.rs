@@ -1,11 +1,13 @@
 //! Credentials of an S3-compatible store, from a file.
 
 use std::{
-    fmt, fs,
+    fmt, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
+use cloakwork_storage::{read_small_file, read_small_file_now};
 use object_store::{CredentialProvider, aws::AwsCredential};
 
 /// A file with credentials in the form of `~/.aws/credentials`. The file is read for each request,
@@ -14,23 +16,37 @@ pub(crate) struct CredentialsFile {
     path: PathBuf,
     /// The credentials of the last readable file, in use while the file is being replaced.
     latest: Mutex<Arc<AwsCredential>>,
+    /// Whether a request reads the file. Other requests use the latest credentials meanwhile.
+    /// Otherwise each of them would wait for a file that does not answer.
+    reading: tokio::sync::Mutex<()>,
 }
+
+/// Maximum length of the file. A file may have profiles of other programs.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Longest wait for the content of the file.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl CredentialsFile {
     /// Reads the file. Fails if it holds no credentials.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let latest = read(path)?;
-        Ok(Self { path: path.to_owned(), latest: Mutex::new(Arc::new(latest)) })
+        let latest = found(path, read_small_file_now(path, FILE_BYTES_MAX))?;
+        let latest = Mutex::new(Arc::new(latest));
+        Ok(Self { path: path.to_owned(), latest, reading: tokio::sync::Mutex::default() })
     }
 
-    fn current(&self) -> Arc<AwsCredential> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        match read(&self.path) {
-            Ok(found) if found != **latest => *latest = Arc::new(found),
-            Ok(_) => {}
+    async fn current(&self) -> Arc<AwsCredential> {
+        let Ok(_reading) = self.reading.try_lock() else { return self.latest() };
+        let read = read_small_file(self.path.clone(), FILE_BYTES_MAX, READ_TIMEOUT).await;
+        match found(&self.path, read) {
+            Ok(found) => *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found),
             Err(problem) => tracing::warn!(problem, "the credentials of the store stay in use"),
         }
-        latest.clone()
+        self.latest()
+    }
+
+    fn latest(&self) -> Arc<AwsCredential> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -39,7 +55,7 @@ impl CredentialProvider for CredentialsFile {
     type Credential = AwsCredential;
 
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
-        Ok(self.current())
+        Ok(self.current().await)
     }
 }
 
@@ -50,9 +66,9 @@ impl fmt::Debug for CredentialsFile {
     }
 }
 
-/// Reads credentials. The error names the file, and contains nothing of it.
-fn read(path: &Path) -> Result<AwsCredential, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+/// The credentials of a file. The error names the file, and contains nothing of it.
+fn found(path: &Path, read: io::Result<String>) -> Result<AwsCredential, String> {
+    let text = read.map_err(|error| format!("{}: {error}", path.display()))?;
     parse(&text).map_err(|problem| format!("{}: {problem}", path.display()))
 }
 
@@ -82,6 +98,8 @@ const NAMES: [&str; 3] = ["aws_access_key_id", "aws_secret_access_key", "aws_ses
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -113,8 +131,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn new_credentials_take_effect_and_a_broken_file_does_not() {
+    #[tokio::test]
+    async fn new_credentials_take_effect_and_a_broken_file_does_not() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("credentials");
         let write = |id: &str| {
@@ -126,14 +144,18 @@ mod tests {
         write("one");
         let file = CredentialsFile::open(&path).expect("credentials");
         assert!(!format!("{file:?}").contains("hunter2"));
-        assert_eq!(file.current().key_id, "one");
+        assert_eq!(file.current().await.key_id, "one");
         write("two");
-        assert_eq!(file.current().key_id, "two");
+        assert_eq!(file.current().await.key_id, "two");
         fs::write(&path, "").expect("a file");
-        assert_eq!(file.current().key_id, "two");
+        assert_eq!(file.current().await.key_id, "two");
         fs::remove_file(&path).expect("a file");
-        assert_eq!(file.current().key_id, "two");
+        assert_eq!(file.current().await.key_id, "two");
+        // A directory, and any other file that is not regular, could keep a reader waiting.
+        fs::create_dir(&path).expect("a directory");
+        assert_eq!(file.current().await.key_id, "two");
+        fs::remove_dir(&path).expect("a directory");
         write("three");
-        assert_eq!(file.current().key_id, "three");
+        assert_eq!(file.current().await.key_id, "three");
     }
 }

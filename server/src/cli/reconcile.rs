@@ -41,6 +41,10 @@ impl Reconcile {
             let failed = |error: cloakwork_keystore::Error| blobs::failed(storage)(error.into());
             let clock = Clock::system();
             shards::follow_clock_of(&clock, &database).await.map_err(|error| failed(error.into()))?;
+            if self.mark && !self.claim {
+                // In the store of another database, all blobs of this one are missing.
+                blobs::check(storage, &database, &clock).await?;
+            }
             let compared =
                 cloakwork_keystore::compare(&blobs::options(storage, &clock), &database).await.map_err(failed)?;
             let mut text = report(&compared);

@@ -1,6 +1,9 @@
 //! Copies of a database file that is in use.
 
-use std::{fs::File, path::Path};
+use std::{
+    fs::{self, File},
+    path::Path,
+};
 
 use cloakwork_storage::{
     Asker, Database, OpenError,
@@ -20,8 +23,15 @@ pub(crate) async fn back_up(database: &Database, to: &Path) -> Result<(), DataEr
     let file: File = private::file_options().write(true).create_new(true).open(to).map_err(io)?;
     let mut reader = database.read(Asker::Upkeep).await.map_err(OpenError::Database).map_err(failed(to))?;
     let copied = reader.query("VACUUM INTO $1").bind(to.to_string_lossy().into_owned()).execute().await;
-    copied.map_err(OpenError::Database).map_err(failed(to))?;
-    Ok(file.sync_all().map_err(io)?)
+    if let Err(error) = copied {
+        // The rest of a copy looks like a backup. Nothing else can be done if it stays.
+        let _ = fs::remove_file(to);
+        return Err(failed(to)(OpenError::Database(error)));
+    }
+    file.sync_all().map_err(io)?;
+    // Without this, a power failure can remove the name of the file.
+    let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(File::open(directory).and_then(|directory| directory.sync_all()).map_err(io)?)
 }
 
 fn failed(to: &Path) -> impl FnOnce(OpenError) -> DataError {

@@ -25,6 +25,7 @@ pub(crate) async fn move_to_server(config: &Config) -> Result<Moved, DataError> 
     let _lock = lock(directory).await?;
     let from = file::open_alone(directory, 1).await?;
     server::require_standby(config, &server).await?;
+    server::refuse_earlier_tables(&server).await?;
     let to = server::connect(config, server).await?;
     let copied = cloakwork_storage::copy(&from, &to, &database::TABLES).await;
     to.close().await;

@@ -19,12 +19,13 @@ use super::{
     admission::Place,
     answers::{Answers, Listed, lock},
     call::Call,
+    forward::RETRY_DELAY,
     memory::TenantMemory,
     probe::Probe,
 };
 use crate::{
     connection::OpenCall,
-    error::{ApiError, DEADLINE_EXCEEDED},
+    error::{ApiError, DEADLINE_EXCEEDED, NOT_OWNER},
 };
 
 /// A future that resolves when a response body must end early, with the error that ends the body.
@@ -150,7 +151,12 @@ impl Answer {
                     Err(error) => error,
                 }
             }
-            Poll::Ready(end) => return Poll::Ready(end),
+            // Only the answer of another server can break off.
+            Poll::Ready(Some(Err(cause))) => {
+                tracing::debug!(%cause, "an answer that was passed on broke off");
+                NOT_OWNER.error("the server that owns the tenant's shard broke off its answer").retry_after(RETRY_DELAY)
+            }
+            Poll::Ready(None) => return Poll::Ready(None),
             Poll::Pending => match &mut self.cut {
                 Some(cut) => std::task::ready!(cut.as_mut().poll(cx)),
                 None => return Poll::Pending,

@@ -16,6 +16,7 @@
 //! Calls of workers are not passed on. A worker serves one shard, which its calls name in a header,
 //! and a server that does not own the shard names the server that does.
 
+mod caller;
 mod handled;
 mod homes;
 mod links;
@@ -35,8 +36,8 @@ use tonic::{Code, Status, body::Body, service::Routes, transport::ClientTlsConfi
 use tonic_types::StatusExt as _;
 use tower::Service as _;
 
+use self::{caller::CallerBody, homes::Home, links::Links};
 pub use self::{handled::Handled, homes::Homes};
-use self::{homes::Home, links::Links};
 use super::{arrival::FORWARDED_BY_SERVER, deadline::Deadline};
 use crate::{
     auth::{
@@ -72,7 +73,7 @@ const OWNER_WAIT_MAX: Duration = Duration::from_secs(10);
 const REPEAT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Delay after which a caller may try again when no owner has answered.
-const RETRY_DELAY: Duration = Duration::from_secs(1);
+pub(super) const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Forward {
     /// Calls go where `homes` says. `standard` are the services that each server answers for
@@ -212,13 +213,17 @@ impl Forward {
             Ok(Ok(Home::Here(_))) => self.handle_here(caller, request).await,
             Ok(Ok(Home::At(url))) => {
                 let (parts, body) = request.into_parts();
-                let sent = self.links.send(&url, rule, onward(&parts, peer, body)).await;
-                sent.map_err(|failure| {
-                    tracing::debug!(%failure, %url, "a stream was not passed on");
-                    no_owner(&homes.borrow().of(caller))
-                })
+                let (body, fault) = CallerBody::new(body);
+                match self.links.send(&url, rule, onward(&parts, peer, Body::new(body))).await {
+                    Ok(answer) => Ok(answer),
+                    Err(failure) => match fault.get() {
+                        // The caller has sent too much, or nothing for too long. The owner is well.
+                        Some(status) => Ok(status.clone().into_http()),
+                        None => Err(no_owner(&homes.borrow().of(caller), &failure)),
+                    },
+                }
             }
-            _ => Err(no_owner(&Home::Nowhere)),
+            _ => Err(no_owner(&Home::Nowhere, "")),
         }
     }
 
@@ -238,6 +243,7 @@ impl Forward {
         let mut homes = self.homes.clone();
         let mut caller = caller.clone();
         let (mut give_up, mut begun) = (Instant::now() + self.owner_wait, Instant::now());
+        let mut cause = String::new();
         loop {
             // An owner may have worked on the call for long before it failed.
             if begun.elapsed() > self.owner_wait / 2 {
@@ -264,15 +270,18 @@ impl Forward {
                     };
                     match sent {
                         Ok(answer) if !is_turned_away(&answer) => return Ok(answer),
-                        Ok(_) => {}
-                        Err(failure) => tracing::debug!(%failure, %url, "a call is repeated"),
+                        Ok(_) => "it does not own the shard, or stops".clone_into(&mut cause),
+                        Err(failure) => {
+                            tracing::debug!(%failure, %url, "a call is repeated");
+                            cause = failure;
+                        }
                     }
                 }
                 Home::Nowhere => {}
             }
             let has_failed_early = begun.elapsed() <= self.owner_wait / 2;
             if has_failed_early && Instant::now() >= give_up {
-                return Err(no_owner(&home));
+                return Err(no_owner(&home, &cause));
             }
             tokio::select! {
                 () = self.draining.cancelled() => return Err(stopping()),
@@ -347,11 +356,11 @@ fn elsewhere(shard: i32, home: &Home) -> ApiError {
     }
 }
 
-/// The error of a call that no owner has answered.
-fn no_owner(home: &Home) -> ApiError {
+/// The error of a call that no owner has answered. The cause is for operators alone.
+fn no_owner(home: &Home, cause: &str) -> ApiError {
     let message = match home {
         Home::At(url) => {
-            tracing::warn!(%url, "the owner of a shard does not answer");
+            tracing::warn!(%url, cause, "the owner of a shard does not answer");
             "the server that owns the tenant's shard does not answer"
         }
         Home::Nowhere | Home::Here(_) => "no server owns the tenant's shard",

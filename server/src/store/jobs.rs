@@ -1,6 +1,9 @@
 //! Queries about jobs.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, LazyLock},
+};
 
 use bytes::Bytes;
 use cloakwork_circuit::{ProgramId, operation_named};
@@ -17,6 +20,9 @@ use crate::jobs::{Content, End, JobMeta, JobView, cost_of_blocks, id};
 
 /// Number of jobs that one query for the filter of known requests reads.
 const REQUESTS_READ: i64 = 10_000;
+
+/// Number of inputs that one query for the inputs of ended jobs reads.
+const INPUTS_READ: i64 = 1024;
 
 /// A page of jobs, newest first.
 pub struct JobPage {
@@ -45,18 +51,33 @@ pub struct LiveJob {
 }
 
 impl Store {
-    /// Prepares the store, before any other call. The call deletes the inputs of jobs that ended
-    /// directly before a crash. On a file, it also fills the filter of known requests. A database
-    /// of a server may hold more jobs than a takeover can wait for.
+    /// Prepares the store, before any other call. On a file, the call fills the filter of known
+    /// requests. A database of a server may hold more jobs than a takeover can wait for.
     pub async fn begin(&self) -> Result<(), Error> {
-        if !self.database.is_on_server() {
-            self.remember_requests().await?;
+        if self.database.is_on_server() { Ok(()) } else { self.remember_requests().await }
+    }
+
+    /// Deletes the inputs of jobs of this shard that ended directly before a crash. Goes through
+    /// the inputs of all jobs in pages. One statement for all of them could take longer than a
+    /// takeover may wait, and would lock rows that the owners of other shards change.
+    pub async fn drop_leftover_inputs(&self) -> Result<(), Error> {
+        let mut after = Vec::new();
+        loop {
+            let mut reader = self.database.read(Asker::Upkeep).await?;
+            let query = reader.query("SELECT job FROM job_inputs WHERE job > $1 ORDER BY job LIMIT $2");
+            let rows = query.bind(&after[..]).bind(INPUTS_READ).all().await?;
+            drop(reader);
+            let jobs: BTreeSet<[u8; 16]> = rows.iter().map(|row| row.array("job")).collect::<Result<_, _>>()?;
+            let Some(last) = jobs.last() else { return Ok(()) };
+            after = last.to_vec();
+            let shard = self.database.shard();
+            self.database
+                .apply(Asker::Upkeep, Rows::All, Survival::Crash, |batch| {
+                    let mut rows = batch.each(DROP_LEFTOVER_INPUTS);
+                    jobs.iter().for_each(|job| _ = rows.row().bind(*job).bind(shard));
+                })
+                .await?;
         }
-        // One lookup for each input. A list of all unfinished jobs could exceed the memory of the
-        // database server for a query, which then compares each input with each job.
-        let sql = "DELETE FROM job_inputs WHERE EXISTS \
-             (SELECT 1 FROM jobs WHERE jobs.id = job_inputs.job AND ended_micros IS NOT NULL)";
-        self.database.apply(Asker::Upkeep, Rows::All, Survival::Crash, |batch| _ = batch.push(sql)).await
     }
 
     /// Fills the filter of known requests. Until its end, every request is looked up.
@@ -252,6 +273,13 @@ const STATES: [JobState; 5] =
     [JobState::Queued, JobState::Running, JobState::Succeeded, JobState::Failed, JobState::Cancelled];
 
 const PAGE: &str = "SELECT * FROM jobs WHERE tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
+
+const DROP_LEFTOVER_INPUTS: &str = concat!(
+    "DELETE FROM job_inputs WHERE job = $1 AND EXISTS \
+     (SELECT 1 FROM jobs WHERE jobs.id = job_inputs.job AND ended_micros IS NOT NULL AND ",
+    of_shard!("jobs.tenant", "$2"),
+    ")"
+);
 
 /// A page of jobs in some states. The query reads a page of each state from an index. A condition
 /// on the state alone would read all jobs of a tenant that has none in this state. A state that is

@@ -295,6 +295,20 @@ async fn the_record_of_an_end_that_was_undone_changes_nothing() {
     assert_eq!((ended(1).await, ended(2).await), (false, true));
 }
 
+/// A crash came between the end of the job and the record that removes the inputs.
+#[tokio::test]
+async fn inputs_of_ended_jobs_are_removed_after_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    store.apply(Survival::Crash, &[job("a", 1, 100), job("b", 2, 200), job("a", 3, 300)]).await.unwrap();
+    store.apply(Survival::Crash, &[end(2, &[])]).await.unwrap();
+    store.drop_leftover_inputs().await.unwrap();
+    let mut reader = store.database.read(Asker::Server).await.unwrap();
+    let rows =
+        reader.query("SELECT size_bytes FROM job_inputs WHERE bytes IS NOT NULL ORDER BY job").all().await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.int("size_bytes").unwrap()).collect::<Vec<_>>(), [100, 300]);
+}
+
 #[tokio::test]
 async fn a_program_goes_with_its_last_job() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,8 +1,7 @@
 //! Connections to a server, and what they need: addresses, a password, and trust.
 
 use std::{
-    fmt, fs,
-    io::{self, Read as _},
+    fmt, fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -21,7 +20,7 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{Session, error};
-use crate::Error;
+use crate::{Error, read_small_file, read_small_file_now};
 
 /// A PostgreSQL database that a URL names.
 #[derive(Clone)]
@@ -125,27 +124,17 @@ impl Server {
 /// Maximum length of a password file.
 const PASSWORD_FILE_BYTES_MAX: u64 = 4096;
 
-/// The password in a file, read beside the tasks of the process. Otherwise a share that does not
-/// answer would hold them up.
+/// The password in a file.
 async fn password(file: PathBuf) -> io::Result<String> {
-    let reading = tokio::task::spawn_blocking(move || read_password(&file));
-    match tokio::time::timeout(CONNECT_TIMEOUT, reading).await {
-        Ok(read) => read.map_err(io::Error::other)?,
-        Err(_) => Err(io::Error::other("it was not read in time")),
-    }
+    read_small_file(file, PASSWORD_FILE_BYTES_MAX, CONNECT_TIMEOUT).await.map(without_line_end)
 }
 
 fn read_password(file: &Path) -> io::Result<String> {
-    // Opening a pipe would wait for a writer.
-    if !fs::metadata(file)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut text = String::new();
-    fs::File::open(file)?.take(PASSWORD_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    match text.len() as u64 {
-        ..=PASSWORD_FILE_BYTES_MAX => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-        _ => Err(io::Error::other(format!("it has more than {PASSWORD_FILE_BYTES_MAX} bytes"))),
-    }
+    read_small_file_now(file, PASSWORD_FILE_BYTES_MAX).map(without_line_end)
+}
+
+fn without_line_end(text: String) -> String {
+    text.trim_end_matches(['\r', '\n']).to_owned()
 }
 
 /// Shows where the server is, and nothing that a connection needs as proof.

@@ -30,6 +30,12 @@ fn translated(error: &tokio_postgres::Error) -> Error {
 /// The code with which a guard fails, of a class that PostgreSQL leaves to applications.
 const FENCED: &str = "CW001";
 
+/// Whether a prepared statement has other columns than before, because another server has upgraded
+/// the tables. The statement would fail for as long as the connection keeps it.
+pub(super) fn is_outdated(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED)
+}
+
 /// Whether the server ends the connection after this error.
 pub(super) fn is_fatal(error: &tokio_postgres::Error) -> bool {
     let severity = error.as_db_error().and_then(|found| found.parsed_severity());

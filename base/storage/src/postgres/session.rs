@@ -309,7 +309,7 @@ impl Session {
                 Error::Failed("the server did not answer in time".to_owned())
             }
             Failure::Driver(cause) => {
-                self.lost |= error::is_fatal(&cause);
+                self.lost |= error::is_fatal(&cause) || error::is_outdated(&cause);
                 error::of(cause)
             }
         })

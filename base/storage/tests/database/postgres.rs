@@ -31,6 +31,27 @@ fn a_url_that_cannot_be_used_is_refused_with_the_reason() {
     assert!(!shown.contains("user"), "{shown}");
 }
 
+/// PostgreSQL refuses a prepared statement whose columns have changed, each time that it runs.
+#[tokio::test]
+async fn a_new_column_fails_one_call_of_a_connection_at_most() {
+    let Some(postgres) = shared() else { return };
+    let url = postgres.database();
+    let step = |version, postgres| Migration { version, name: "step", sqlite: "", postgres, compatible_from: 1 };
+    let steps = [
+        step(1, Some("CREATE TABLE a (b BIGINT); INSERT INTO a VALUES (7)")),
+        step(2, Some("ALTER TABLE a ADD COLUMN c BIGINT NOT NULL DEFAULT 0")),
+    ];
+    let newer = Schema { ledger: "_steps", migrations: Box::leak(Box::new(steps)) };
+    let older = Database::connect(server(&url), &[newer.at(1)], 1).await.expect("it opens");
+    let find = async || -> Result<i64, Error> {
+        older.read(Asker::Server).await?.query("SELECT * FROM a").one().await?.int("b")
+    };
+    assert_eq!(find().await.expect("a row"), 7);
+    Database::connect(server(&url), &[newer], 1).await.expect("the tables are upgraded").close().await;
+    let _ = find().await;
+    assert_eq!(find().await.expect("a row over a new connection"), 7);
+}
+
 #[tokio::test]
 async fn a_later_or_another_schema_is_refused() {
     let Some(postgres) = shared() else { return };

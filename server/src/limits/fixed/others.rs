@@ -36,6 +36,12 @@ pub(super) const ROWS: &[Fixed] = &[
         "Connections to PostgreSQL that change rows of one tenant at a time, beside the one that changes any rows",
     ),
     row(
+        "FILE_BYTES_MAX",
+        "keystore/src/store/credentials.rs",
+        "64 << 10",
+        "Bytes of the file with the credentials of an S3-compatible store",
+    ),
+    row(
         "PASSWORD_FILE_BYTES_MAX",
         "base/storage/src/postgres/connect.rs",
         "4096",
