@@ -85,6 +85,7 @@ fn limits() -> Limits {
         parts_per_key: 64,
         page_entries: 100,
         digests_per_call: 1000,
+        staged_bytes: 1 << 40,
         upload_expiry: day,
         keep: hour,
         request_memory: day,

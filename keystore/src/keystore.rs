@@ -122,7 +122,7 @@ impl Keystore {
     pub async fn open(options: Options, database: &Database) -> Result<Self, Error> {
         let limits = options.limits;
         let inner = Inner {
-            staging: Staging::open(options.staging).await?,
+            staging: Staging::open(options.staging, limits.staged_bytes).await?,
             store: Store::open(&options.store).await?.watched(options.watch),
             policy: Policy { allow_weak_sets: options.allow_weak_sets, list_bytes: limits.list_bytes },
             clock: options.clock,
@@ -134,7 +134,8 @@ impl Keystore {
             changes: FairShare::new(BLOB_CHANGES_MAX, TENANT_BLOB_CHANGES_MAX),
             clearing: Arc::new(Semaphore::new(CLEARING)),
             changing: Changing::default(),
-            largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
+            // A larger blob would never have room, and its client would try for ever.
+            largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)).min(limits.staged_bytes),
             puts: AtomicU64::new(0),
             known_keys: KnownKeys::default(),
             own_limits: options.own_limits,
@@ -188,8 +189,10 @@ impl Keystore {
     async fn stage_and_commit(&self, tenant: &TenantId, bytes: Bytes, pin: Option<Pin>) -> Result<BlobInfo, Error> {
         let number = self.inner.puts.fetch_add(1, Ordering::Relaxed);
         let staged = self.staging().unnamed_path(tenant, number);
+        let growth = self.staging().grow(staged.clone(), 0, bytes.len() as u64)?;
         let (policy, path) = (self.policy(), staged.clone());
         let checked = tokio::task::spawn_blocking(move || {
+            let _growth = growth;
             let digest = Digest::of(&bytes);
             let mut verifier = Verifier::new(digest, policy);
             verifier.push(&bytes)?;
@@ -201,7 +204,7 @@ impl Keystore {
             Ok((digest, content)) => self.commit(tenant, &digest, &staged, &content, pin.as_ref(), None).await,
             Err(error) => Err(error),
         };
-        crate::staging::remove(&staged).await;
+        self.staging().remove(&staged).await;
         stored
     }
 

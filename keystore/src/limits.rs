@@ -38,6 +38,10 @@ pub struct Limits {
     pub page_entries: u32,
     /// Maximum number of digests in one query for missing blobs, or in one pin.
     pub digests_per_call: u32,
+    /// Maximum number of bytes in the staging directory, over all tenants. An upload that receives
+    /// counts with its whole size, and any other unfinished upload with its received bytes. Blobs
+    /// from memory count until they are stored.
+    pub staged_bytes: u64,
     /// Time after which an upload without a writer expires.
     pub upload_expiry: Duration,
     /// Time for which a blob is kept from eviction after its upload, or after a report that it is

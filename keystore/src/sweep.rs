@@ -89,14 +89,16 @@ impl Keystore {
 const SWEEP_ROWS_MAX: u32 = 256;
 
 /// Removes leftovers of a dead process: staged files without an open upload, and files of blobs
-/// without a row. A bucket may be away, and lists many objects slowly, so its leftovers stay until
-/// [`Keystore::remove_orphans`].
+/// without a row. Staged files that stay count towards their limit. A bucket may be away, and lists
+/// many objects slowly, so its leftovers stay until [`Keystore::remove_orphans`].
 pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {
     let mut sql = keystore.reader(Asker::Upkeep).await?;
     for (tenant, id) in keystore.staging().sweep()? {
         let upload = uploads::find(&mut sql, &tenant, &id).await?;
         if upload.is_none_or(|upload| upload.complete) {
             remove_if_there(&keystore.staging().path(&tenant, &id))?;
+        } else {
+            keystore.staging().keep(&tenant, &id)?;
         }
     }
     drop(sql);

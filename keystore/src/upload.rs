@@ -251,19 +251,28 @@ impl Keystore {
             return Err(Error::UploadOffsetMismatch { committed_bytes, got: offset });
         }
         upload.expires_micros = unix_micros_after(self.now_micros(), self.limits().upload_expiry);
-        let place = match worker {
+        // All bytes of the upload get room at once. If uploads took room piece by piece, several
+        // could fill the directory together, and none would end.
+        let path = self.staging().path(tenant, id);
+        let rest_bytes = upload.digest.size_bytes.saturating_sub(committed_bytes);
+        let grow = || self.staging().grow(path, committed_bytes, rest_bytes);
+        let (place, growth) = match worker {
             None => {
                 let place = self.receiving().try_take(tenant, 1).map_err(too_many_receiving)?;
+                // An upload without room is not renewed, so it expires if its client goes away.
+                let growth = grow()?;
                 self.put_upload(&upload).await?;
-                Receiving::Client(place)
+                (Receiving::Client(place), growth)
             }
             Some(worker) => {
-                // The place comes last, because other tenants wait for it.
+                // The place comes last, because other tenants wait for it. Only the room follows,
+                // so that a result in line takes none from the others.
                 self.put_upload(&upload).await?;
-                Receiving::Worker(presence.queue(id, self.results().take(&worker, 1)).await?)
+                let place = presence.queue(id, self.results().take(&worker, 1)).await?;
+                (Receiving::Worker(place), grow()?)
             }
         };
-        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, place))
+        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, place, growth))
     }
 
     async fn put_upload(&self, upload: &UploadRow) -> Result<(), Error> {

@@ -423,6 +423,7 @@ pub(crate) fn keystore_limits(limits: &Limits) -> cloakwork_keystore::Limits {
         parts_per_key: small(limits.key_parts),
         page_entries: small(limits.page_size),
         digests_per_call: small(limits.find_missing),
+        staged_bytes: limits.staged_bytes,
         upload_expiry: Duration::from_secs(limits.upload_expiry_seconds),
         keep: Duration::from_secs(limits.blob_keep_seconds),
         request_memory: Duration::from_secs(limits.request_memory_seconds),

@@ -68,7 +68,8 @@ pub struct Console {
     has_tls: bool,
     /// Whether the admin port is on a loopback address.
     is_on_loopback: bool,
-    port: u16,
+    /// Name of the sessions' cookies.
+    cookie_name: String,
     facts: Facts,
 }
 
@@ -107,7 +108,11 @@ impl Console {
             has_writes: config.console.writes,
             has_tls: config.listen.admin_tls,
             is_on_loopback,
-            port: admin_address.port(),
+            // Browsers keep one cookie of a name for all ports of a host. Consoles at several ports
+            // would replace each other's cookies if their names were equal. A container does not
+            // know at which port it is published, so the name is random. Without randomness, no
+            // session begins.
+            cookie_name: format!("cloakwork_console_{:016x}", getrandom::u64().unwrap_or_default()),
             facts: Facts {
                 started_micros: clock.unix_micros(),
                 address: config.listen.address.to_string(),

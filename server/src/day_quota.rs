@@ -67,7 +67,7 @@ impl DayQuota {
         Self { store, clock, own, of_server, no_limit, sums }
     }
 
-    /// Takes room for the bootstraps of a job, or refuses the job until the next day.
+    /// Takes room for the bootstraps of a job, or refuses the job until there may be room.
     pub async fn take(&self, tenant: &str, bootstraps: u64) -> Result<(), ApiError> {
         let limit = self.own.of(tenant, OwnLimit::DayBootstraps, self.of_server);
         if limit >= self.no_limit {
@@ -93,7 +93,11 @@ impl DayQuota {
         let sum = of_day.saturating_add(bootstraps);
         if sum > limit {
             let next_day = Duration::from_micros((DAY_MICROS - now_micros.rem_euclid(DAY_MICROS)).unsigned_abs());
-            return Err(refusal(tenant, limit, of_day, bootstraps).retry_after(next_day));
+            // Repeated and refused requests take room too, and give it back after some seconds.
+            // Without this check, their callers would wait until midnight.
+            let has_room_soon = stored.saturating_add(bootstraps) <= limit;
+            let delay = if has_room_soon { TAKEN_LIFETIME.min(next_day) } else { next_day };
+            return Err(refusal(tenant, limit, of_day, bootstraps).retry_after(delay));
         }
         let sum = Sum { day, bootstraps: sum, asked, taken: Instant::now() };
         self.sums.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.into(), sum);
@@ -158,8 +162,11 @@ mod tests {
         store.apply(Survival::Crash, &[ended]).await.unwrap();
         let first = quota();
         first.take("a", 39).await.unwrap();
-        // The store does not have the 39 bootstraps yet.
-        assert!(first.take("a", 1).await.is_err());
+        // The store does not have the 39 bootstraps yet, and may never have them.
+        let refused = first.take("a", 1).await.unwrap_err();
+        assert_eq!((refused.reason(), refused.retry_delay()), (DAY_QUOTA_EXCEEDED, Some(TAKEN_LIFETIME)));
+        let refused = first.take("a", 40).await.unwrap_err();
+        assert_eq!(refused.retry_delay(), Some(Duration::from_secs(90)), "the store alone leaves no room");
         let refused = quota().take("a", 40).await.unwrap_err();
         assert_eq!(refused.reason(), DAY_QUOTA_EXCEEDED);
         assert_eq!(refused.retry_delay(), Some(Duration::from_secs(90)));

@@ -72,6 +72,9 @@
 {{- end -}}
 {{- $_ := set $config "database" $database -}}
 {{- $_ := set $config "replica" (dict "ca_file" (printf "%s/ca.crt" (include "cloakwork.paths.ca" .))) -}}
+{{- /* 15/16 of the volume. Other files of the server have the rest. A pod whose volume exceeds its
+       size is evicted. */ -}}
+{{- $_ := set $config "limits" (dict "staged_bytes" (mul $values.server.stagingMiB 983040)) -}}
 {{- end -}}
 {{- range $values.pools -}}
 {{- $pool := include "cloakwork.pool" (list $ .) | fromYaml -}}

@@ -7,7 +7,6 @@ use crate::{
     Error, Keystore, TenantId, UploadId,
     catalogue::uploads,
     detached::to_the_end,
-    staging,
     store::{Leftover, Object},
 };
 
@@ -53,7 +52,7 @@ impl Keystore {
             // The file goes before the commit. Otherwise a client that begins the upload again
             // after the commit would get the length of the old file, and that file would then
             // vanish.
-            staging::remove(&self.staging().path(tenant, id)).await;
+            self.staging().remove(&self.staging().path(tenant, id)).await;
         }
         tx.commit().await?;
         if removed {

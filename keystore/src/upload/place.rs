@@ -14,7 +14,6 @@ use crate::{
         uploads::{self, UploadRow},
     },
     detached::to_the_end,
-    staging,
 };
 
 /// An upload that is given up. No writer can take it while its turn is held.
@@ -52,7 +51,7 @@ impl Keystore {
         to_the_end(async move {
             tx.commit().await?;
             for GivenUp { upload, turn } in given_up {
-                staging::remove(&keystore.staging().path(&upload.tenant, &upload.id)).await;
+                keystore.staging().remove(&keystore.staging().path(&upload.tenant, &upload.id)).await;
                 drop(turn);
                 tracing::debug!(upload = %upload.id, "idle upload removed");
             }

@@ -31,6 +31,7 @@ async fn keystore(directory: &tempfile::TempDir) -> Keystore {
         parts_per_key: 16,
         page_entries: 16,
         digests_per_call: 16,
+        staged_bytes: 1 << 40,
         upload_expiry: DAY,
         keep: DAY,
         request_memory: DAY,

@@ -14,7 +14,9 @@ use super::{
     receive::{Message, Received, Receiver},
     registry::{Presence, Turn},
 };
-use crate::{BlobInfo, Error, Keystore, abort::Abort, catalogue::uploads, catalogue::uploads::UploadRow};
+use crate::{
+    BlobInfo, Error, Keystore, abort::Abort, catalogue::uploads, catalogue::uploads::UploadRow, staging::Growth,
+};
 
 /// Takes an upload's bytes in order. Dropping the writer keeps the received bytes, as
 /// [`UploadWriter::pause`] does.
@@ -56,6 +58,7 @@ impl UploadWriter {
         turn: Turn,
         presence: Presence,
         place: Receiving,
+        growth: Growth,
     ) -> Self {
         let rest_bytes = upload.digest.size_bytes.saturating_sub(committed_bytes);
         let (window_bytes, in_blocks) = divide(keystore.limits().window_bytes.max(1), rest_bytes);
@@ -75,7 +78,7 @@ impl UploadWriter {
         let (caller, is_caller_gone) = oneshot::channel();
         // A separate task completes a commit that has begun, even if the caller goes away.
         let task = tokio::spawn(async move {
-            let ended = drive(&keystore, &upload, receiver, &abort, place, is_caller_gone).await;
+            let ended = drive(&keystore, &upload, receiver, growth, &abort, place, is_caller_gone).await;
             drop(turn);
             ended
         });
@@ -177,12 +180,18 @@ async fn drive(
     keystore: &Keystore,
     upload: &UploadRow,
     receiver: Receiver,
+    growth: Growth,
     abort: &Abort,
     place: Receiving,
     is_caller_gone: oneshot::Receiver<Infallible>,
 ) -> Result<Ended, Error> {
     let path = receiver.path.clone();
-    let received = tokio::task::spawn_blocking(move || receiver.run()).await?;
+    // The room ends with the last write. Otherwise the removal of the file would count twice.
+    let receive = move || {
+        let _growth = growth;
+        receiver.run()
+    };
+    let received = tokio::task::spawn_blocking(receive).await?;
     // A client keeps its place until the commit has ended, which bounds the commits of clients. A
     // result gives its place back at once, because other tenants wait for it.
     let of_client = match place {
@@ -210,7 +219,7 @@ async fn drive(
                 _ = is_caller_gone => return Ok(pause(keystore, upload, digest.size_bytes).await),
             };
             let blob = keystore.commit(tenant, digest, &path, &content, None, Some((upload, abort))).await?;
-            crate::staging::remove(&path).await;
+            keystore.staging().remove(&path).await;
             Ok(Ended::Whole(Box::new(blob)))
         }
         Err(error) => {

@@ -313,6 +313,7 @@ fn limits() -> Limits {
         parts_per_key: 64,
         page_entries: 100,
         digests_per_call: 4096,
+        staged_bytes: 1 << 40,
         upload_expiry: DAY,
         keep: Duration::from_secs(3600),
         request_memory: DAY,

@@ -146,14 +146,15 @@ pub(super) async fn writes(
 }
 
 impl Console {
-    /// Name of the session's cookie. Consoles at several ports of a host have several sessions.
-    pub(super) fn cookie_name(&self) -> String {
-        format!("cloakwork_console_{}", self.port)
+    /// Name of the session's cookie, which no other process uses. Consoles at several ports of a
+    /// host have several sessions.
+    pub(super) fn cookie_name(&self) -> &str {
+        &self.cookie_name
     }
 
     /// The cookie of the session, if the request has one.
     pub(super) fn cookie<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        cookie(headers, &self.cookie_name())
+        cookie(headers, self.cookie_name())
     }
 }
 

@@ -187,9 +187,23 @@ async fn a_cookie_alone_opens_nothing() {
     let request = stolen.request(Method::GET, "/console/api/overview").body(Body::empty()).unwrap();
     assert_eq!(fixture.send(PEER, request).await.status(), StatusCode::UNAUTHORIZED);
     // And another port may plant one.
-    let planted = Browser { fixture: &fixture, cookie: format!("{cookie}; cloakwork_console_7271=x"), csrf };
+    let cookie = format!("{cookie}; {}=x", fixture.console.cookie_name());
+    let planted = Browser { fixture: &fixture, cookie, csrf };
     let request = planted.request(Method::GET, "/console/api/overview").body(Body::empty()).unwrap();
     assert_eq!(fixture.send(PEER, request).await.status(), StatusCode::UNAUTHORIZED);
+}
+
+/// A browser keeps one cookie of a name for all ports of a host, and sends all its cookies to each
+/// of them.
+#[tokio::test]
+async fn consoles_at_several_ports_of_a_host_keep_their_sessions() {
+    let (first, second) = (Fixture::new(|_| {}).await, Fixture::new(|_| {}).await);
+    let browsers = [first.browser().await, second.browser().await];
+    let cookie = browsers.each_ref().map(|browser| browser.cookie.as_str()).join("; ");
+    for browser in browsers {
+        let browser = Browser { cookie: cookie.clone(), ..browser };
+        browser.get("/console/api/session").await;
+    }
 }
 
 #[tokio::test]

@@ -71,8 +71,16 @@ impl KeyFiles {
 
     fn prepare_alone(&self) -> Result<Anchor, InstallationError> {
         self.current()?;
-        if self.read(NEXT)?.is_none() && self.anchor()?.keys().len() >= ANCHOR_KEYS_MAX {
-            return Err(InstallationError::Full);
+        if self.read(NEXT)?.is_none() {
+            if self.anchor()?.keys().len() >= ANCHOR_KEYS_MAX {
+                return Err(InstallationError::Full);
+            }
+            // An empty file would keep the new key from its place.
+            let path = self.path(NEXT);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&path, error)),
+                _ => {}
+            }
         }
         self.read_or_make(NEXT)?;
         self.anchor()
@@ -148,7 +156,10 @@ impl KeyFiles {
         self.read(name)?.ok_or_else(|| failed(&path, io::ErrorKind::NotFound.into()))
     }
 
-    /// A secret key, or `None` if its file is missing.
+    /// A secret key, or `None` if its file is missing. An empty file counts as a missing next key:
+    /// container runtimes leave such a file where they mount a single file. Otherwise a container
+    /// of the pod without that mount would not start. The current key is never taken for missing,
+    /// because another key would then replace a damaged one.
     fn read(&self, name: &str) -> Result<Option<InstallationKey>, InstallationError> {
         let path = self.path(name);
         private::close_file(&path).map_err(|source| failed(&path, source))?;
@@ -157,6 +168,9 @@ impl KeyFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(failed(&path, source)),
         };
+        if name == NEXT && text.is_empty() {
+            return Ok(None);
+        }
         let seed = text.trim_end().strip_prefix(SEED_PREFIX).and_then(from_hex).map(Zeroizing::new);
         let seed = seed.ok_or_else(|| InstallationError::Damaged { path: path.clone() })?;
         Ok(Some(InstallationKey::from_seed(&seed)))

@@ -137,6 +137,9 @@ limits! {
     upload_expiry_seconds = DAY, seconds 1 => 365 * DAY,
         "Time without progress after which an unfinished upload is removed",
         "A laptop that is closed for a night should not lose the upload of a key";
+    staged_bytes = 1024 * GIB, bytes MIB => 1024 * 1024 * GIB,
+        "Maximum number of bytes that unfinished uploads may occupy in this server's directory, all tenants together. An upload that receives data counts with its whole size. Beyond the limit, uploads are refused with `STORAGE_FULL`",
+        "No limit in practice. Set it below the size of a volume that must not fill up";
     tenant_bytes = 64 * GIB, bytes MIB => 1024 * 1024 * GIB,
         "Maximum size of all blobs of one tenant together: keys, ciphertexts and outputs",
         "100 keys of ordinary size";

@@ -32,7 +32,7 @@ export function LoginPage() {
             autocapitalize="none"
             spellcheck={false}
             required
-            maxLength={4096}
+            maxLength={8192}
             aria-describedby="login-note"
           />
           {failure !== null && (

@@ -74,6 +74,30 @@ fn a_damaged_key_is_not_replaced() {
     assert!(matches!(files(data.path()).anchor(), Err(InstallationError::Damaged { .. })));
 }
 
+/// A container runtime leaves the file where a single file is mounted into another container.
+#[test]
+fn an_empty_next_key_counts_as_missing() {
+    let data = tempfile::tempdir().unwrap();
+    let files = files(data.path());
+    let (current, next) = (public(&files), data.path().join(DIRECTORY).join("next"));
+    fs::write(&next, "").unwrap();
+    assert_eq!(files.anchor().unwrap().keys(), [current]);
+    assert_eq!(files.forget(PublicKey([0; 32])).unwrap(), None);
+    let prepared = files.prepare().unwrap();
+    assert_eq!(prepared.keys().len(), 2, "the key takes the place of the empty file");
+    assert_eq!(files.anchor().unwrap(), prepared);
+    for damage in ["\n", "ed25519-seed:"] {
+        fs::write(&next, damage).unwrap();
+        assert!(matches!(files.anchor(), Err(InstallationError::Damaged { .. })), "{damage:?}");
+        assert!(files.rotate().is_err());
+        assert_eq!(fs::read_to_string(&next).unwrap(), damage);
+    }
+    fs::write(&next, "").unwrap();
+    let rotated = files.rotate().unwrap();
+    assert_eq!(rotated.keys()[1], current);
+    assert!(!next.exists());
+}
+
 #[test]
 fn a_key_that_no_anchor_has_room_for_is_refused_and_changes_nothing() {
     let data = tempfile::tempdir().unwrap();
