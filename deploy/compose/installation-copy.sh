@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes installation/ of the other servers a copy of that of server a: servers with different keys
-# refuse to share a database. Runs at each start, so that a rotated key gets to all servers, and a
-# file that server a has no longer, such as a forgotten key, is removed from them. Without any file
-# at server a, nothing is removed. Needs root, who gives the copies to the servers' user.
+# refuse to share a database. Runs at each start, so that a rotated key gets to all servers. A file
+# that server a has no longer, such as a forgotten key, is removed from them. Without any file at
+# server a, nothing is removed. Needs root, who gives the copies to the servers' user.
 set -eu
 
 source=/servers/a/data/installation

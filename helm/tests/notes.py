@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks when NOTES.txt warns that servers cannot reach the issuer of logins.
 
-`helm template` does not render NOTES.txt, and `helm install` needs a cluster. So a copy of the chart
-has the text in a ConfigMap.
+`helm template` does not render NOTES.txt, and `helm install` needs a cluster. So a copy of the
+chart has the text in a ConfigMap.
 """
 
 import shutil
@@ -35,8 +35,8 @@ CASES = [
 
 def notes(chart, values):
     sets = [word for value in values for word in ("--set", value)]
-    command = ["helm", "template", "trial", chart, "--kube-version", "1.33", "--show-only", "templates/notes.yaml", *sets]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command = ["helm", "template", "trial", chart, "--kube-version", "1.33", "--show-only", "templates/notes.yaml"]
+    return subprocess.run([*command, *sets], check=True, capture_output=True, text=True).stdout
 
 
 def main():

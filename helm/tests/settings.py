@@ -18,8 +18,8 @@ SCHEMA = ROOT / "helm/cloakwork/values.schema.json"
 # Sections that the chart writes from values of its own.
 WRITTEN_BY_THE_CHART = {"listen", "storage", "database", "replica", "worker"}
 
-# Single settings that the chart writes, in sections that are open otherwise. The chart mounts no file
-# for `auth.oidc_ca_file`.
+# Single settings that the chart writes, in sections that are open otherwise. The chart mounts no
+# file for `auth.oidc_ca_file`.
 SETTINGS_OF_THE_CHART = {
     ("telemetry", name) for name in ("otlp_endpoint", "otlp_protocol", "otlp_ca_file", "otlp_headers_file")
 } | {("auth", name) for name in ("anonymous", "worker_mtls", "oidc_ca_file")}

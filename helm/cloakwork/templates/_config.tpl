@@ -133,8 +133,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Space in the volume of staged uploads that the server leaves free. The kubelet evicts a pod whose
-     volume is larger than its limit. */}}
+{{/* Space in the volume of staged uploads that the server leaves free. The kubelet evicts a pod
+     whose volume is larger than its limit. */}}
 {{- define "cloakwork.stagingMarginMiB" -}}512{{- end -}}
 
 {{/* Size in MiB of the largest blob, rounded up. */}}
