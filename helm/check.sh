@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the Helm chart: lint, stored renders, schemas of Kubernetes and of operators, kube-score,
-# and rules of our own over the rendered objects. Wrong values must be refused. UPDATE=1
-# helm/check.sh writes the stored renders, the table of values, the settings in the schema, and the
-# copies of rules and dashboards.
+# and rules of our own over the rendered objects. Wrong values must be refused, and NOTES.txt must
+# warn where it should. UPDATE=1 helm/check.sh writes the stored renders, the table of values, the
+# settings in the schema, and the copies of rules and dashboards.
 #
 # helm and kube-score are built with Go, and kubernetes-validate comes from Python, into a cache
 # outside the clone, once. If one of them is missing, the script fails where `CI` is `true`, and
@@ -138,6 +138,7 @@ python3 tests/validate.py "$kubernetes_versions" "$work"/*.yaml || failed=1
 python3 tests/assertions.py "$work"/*.yaml || failed=1
 python3 tests/score.py "$work"/*.yaml || failed=1
 python3 tests/refused.py || failed=1
+python3 tests/notes.py || failed=1
 
 helm package --destination "$work/package" cloakwork >/dev/null || complain "helm package"
 exit "$failed"

@@ -77,3 +77,32 @@ for file in $(grep -ohE '\./secrets/[a-z0-9./-]+' one-box.yaml scaled.yaml | sor
 done
 [ "$(stat -c %a "$root/compose/secrets")" = 700 ] || fail "other users can enter the directory of secrets"
 [ "$(stat -c %a "$root/compose/secrets/certs/ca.key")" = 600 ] || fail "containers can read the authority's key"
+
+# installation-copy.sh copies the files of server a, and removes those that server a does not have.
+# A stand-in replaces chown, which needs root.
+mkdir "$root/bin"
+printf '#!/bin/sh\n' >"$root/bin/chown"
+chmod +x "$root/bin/chown"
+sed "s|/servers/|$root/servers/|g" installation-copy.sh >"$root/copy.sh"
+copy() { PATH="$root/bin:$PATH" sh "$root/copy.sh" 2>/dev/null; }
+held() { (cd "$root/servers/$1/data/installation" && grep -r . . | sort); }
+mkdir -p "$root/servers/a/data/installation"
+printf 'one\n' >"$root/servers/a/data/installation/key"
+printf 'two\n' >"$root/servers/a/data/installation/next"
+copy || fail "installation-copy.sh fails at the first start"
+for server in b c; do
+    [ "$(held $server)" = "$(held a)" ] || fail "installation-copy.sh does not copy a key to server $server"
+done
+rm "$root/servers/a/data/installation/next"
+printf 'three\n' >"$root/servers/a/data/installation/key"
+copy || fail "installation-copy.sh fails after a key was forgotten"
+for server in b c; do
+    [ "$(held $server)" = "$(held a)" ] || fail "installation-copy.sh leaves a forgotten key at server $server"
+done
+# Without the files of server a, the other servers keep their keys.
+before=$(held b)
+rm "$root/servers/a/data/installation/key"
+if copy; then fail "installation-copy.sh takes an empty installation/ for a copy"; fi
+rmdir "$root/servers/a/data/installation"
+if copy; then fail "installation-copy.sh needs no server a"; fi
+[ "$(held b)" = "$before" ] || fail "installation-copy.sh removes keys although server a has none"

@@ -189,7 +189,10 @@ def scaled():
         wait(lambda: fetch(servers[first], "http://127.0.0.1:7271/readyz"), "the server is back")
         killed = trial.down()
         check(not killed, f"killed after their time to stop: {killed}")
+        installation = trial.volume("server-b-data", "/var/lib/cloakwork", servers["b"]) / "data/installation"
+        (installation / "next").write_text("a key that server a has forgotten\n")
         start(trial)
+        check(not (installation / "next").exists(), "server b keeps a key that server a has not")
         client.squares()
         say("  stopped within its time, and started again with its data")
     finally:

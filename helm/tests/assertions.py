@@ -307,6 +307,21 @@ def memory_holds_the_budgets(objects):
             yield f"{name(it)}: {limit} MiB for budgets of {needed} MiB"
 
 
+def uploads_fit(objects):
+    """The kubelet evicts a pod whose volume of staged uploads is larger than its limit."""
+    limits = chart.server_settings(objects).get("limits", {})
+    for it in of_kind(objects, "StatefulSet"):
+        volume = next((volume for volume in pod_of(it)[1]["volumes"] if volume["name"] == "data"), None)
+        if volume is None:
+            continue
+        size = chart.mebibytes(volume["emptyDir"]["sizeLimit"]) << 20
+        staged = limits.get("staged_bytes", size)
+        if staged + (256 << 20) > size:
+            yield f"{name(it)}: uploads take {staged} bytes of a volume of {size}"
+        if staged < limits.get("blob_bytes", 16 << 30):
+            yield f"{name(it)}: the largest blob does not fit into {staged} bytes"
+
+
 def pools_agree(objects):
     declared = chart.server_settings(objects).get("pools", {})
     deployments = {it["metadata"]["name"]: it for it in of_kind(objects, "Deployment")}
@@ -488,6 +503,7 @@ RULES = [
     one_server_has_a_file,
     stops_have_time,
     memory_holds_the_budgets,
+    uploads_fit,
     pools_agree,
     secrets_stay_apart,
     hooks_come_first,
@@ -576,6 +592,8 @@ PLANTED = [
         lambda o: container(o, "StatefulSet")["resources"]["limits"].update(memory="4096Mi"),
         "for budgets of",
     ),
+    ("scaled", lambda o: set_setting(o, "staged_bytes = 2", "staged_bytes = 9"), "bytes of a volume of"),
+    ("scaled", lambda o: set_setting(o, "staged_bytes = 2093", "staged_bytes = 9"), "the largest blob does not fit"),
     ("scaled", lambda o: container(o, "Deployment")["args"].append("--pool=x"), "the label names another pool"),
     ("scaled", lambda o: first(o, "ScaledObject")["spec"]["scaleTargetRef"].update(name="x"), "scales nothing"),
     (

@@ -16,12 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "helm/cloakwork/values.schema.json"
 
 # Sections that the chart writes from values of its own.
-WRITTEN_BY_THE_CHART = {"listen", "storage", "database", "replica", "auth", "worker"}
+WRITTEN_BY_THE_CHART = {"listen", "storage", "database", "replica", "worker"}
 
-# Single settings that the chart writes, in sections that are open otherwise.
+# Single settings that the chart writes, in sections that are open otherwise. The chart mounts no
+# file for `auth.oidc_ca_file`.
 SETTINGS_OF_THE_CHART = {
     ("telemetry", name) for name in ("otlp_endpoint", "otlp_protocol", "otlp_ca_file", "otlp_headers_file")
-}
+} | {("auth", name) for name in ("anonymous", "worker_mtls", "oidc_ca_file")}
 
 TYPES = {"bool": {"type": "boolean"}, "u64": {"type": "integer", "minimum": 0}}
 TEXT = {"type": "string"}

@@ -35,6 +35,10 @@
 {{- if not (or $values.installation.existingSecret $attestation.sign_command) -}}
 {{- fail "mode scaled needs installation.existingSecret: all servers certify workers with one key. docs/kubernetes.md says how to make it" -}}
 {{- end -}}
+{{- $stagingMiB := add (include "cloakwork.blobMiB" .) (include "cloakwork.stagingMarginMiB" .) -}}
+{{- if lt (int64 $values.server.stagingMiB) $stagingMiB -}}
+{{- fail (printf "server.stagingMiB must be at least %d: the largest blob (limits.blob_bytes) must fit, with room to spare" $stagingMiB) -}}
+{{- end -}}
 {{- end -}}
 
 {{- if and $values.service.externalTrafficPolicy (eq $values.service.type "ClusterIP") -}}

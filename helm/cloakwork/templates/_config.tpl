@@ -72,9 +72,7 @@
 {{- end -}}
 {{- $_ := set $config "database" $database -}}
 {{- $_ := set $config "replica" (dict "ca_file" (printf "%s/ca.crt" (include "cloakwork.paths.ca" .))) -}}
-{{- /* 15/16 of the volume. Other files of the server have the rest. A pod whose volume exceeds its
-       size is evicted. */ -}}
-{{- $_ := set $config "limits" (dict "staged_bytes" (mul $values.server.stagingMiB 983040)) -}}
+{{- $_ := set $config "limits" (dict "staged_bytes" (mul (sub $values.server.stagingMiB (include "cloakwork.stagingMarginMiB" .)) 1048576)) -}}
 {{- end -}}
 {{- range $values.pools -}}
 {{- $pool := include "cloakwork.pool" (list $ .) | fromYaml -}}
@@ -133,6 +131,17 @@
 {{- else -}}
 {{ . | int64 }}
 {{- end -}}
+{{- end -}}
+
+{{/* Space in the volume of staged uploads that the server leaves free. The kubelet evicts a pod
+     whose volume is larger than its limit. */}}
+{{- define "cloakwork.stagingMarginMiB" -}}512{{- end -}}
+
+{{/* Size in MiB of the largest blob, rounded up. */}}
+{{- define "cloakwork.blobMiB" -}}
+{{- $limits := default dict .Values.server.settings.limits -}}
+{{- $bytes := ternary $limits.blob_bytes 17179869184 (hasKey $limits "blob_bytes") | int64 -}}
+{{ div (add $bytes 1048575) 1048576 }}
 {{- end -}}
 
 {{/* Time in seconds in which a server drains, rounded up. */}}
