@@ -18,7 +18,7 @@ pub async fn read_small_file(file: PathBuf, bytes_max: u64, patience: Duration) 
     }
 }
 
-/// The same without a limit on the wait, for the start of a process.
+/// Reads such a file without a limit on the wait. Only the start of a process may do so.
 pub fn read_small_file_now(file: &Path, bytes_max: u64) -> io::Result<String> {
     // Opening a pipe would wait for a writer.
     if !fs::metadata(file)?.is_file() {

@@ -414,7 +414,7 @@ impl Fixture {
         self.edge.memory.of(&Tenant::local()).hold().resize(bytes).is_ok()
     }
 
-    async fn until(&self, what: impl Fn(&Self) -> bool) {
+    pub(super) async fn until(&self, what: impl Fn(&Self) -> bool) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while !what(self) {
             assert!(tokio::time::Instant::now() < deadline, "the condition was not met within 60 s");

@@ -99,6 +99,9 @@ async fn a_waiting_server_with_blobs_of_its_own_is_refused_at_the_start() {
     let data = second.directory().join("data");
     let expected = format!("storage.directory {}: it is not the store that this database has used", data.display());
     assert!(text.contains(&expected), "{text}");
+    // All blobs of the database would count as missing.
+    let (output, text) = run(&second, &["reconcile", "--mark"]);
+    assert!(!output.status.success() && text.contains(&expected), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

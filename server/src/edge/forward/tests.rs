@@ -4,6 +4,7 @@ use std::{
 };
 
 use axum::{Router, routing::post};
+use futures_util::StreamExt as _;
 use http::HeaderMap;
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
@@ -23,6 +24,10 @@ const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
 /// URL of the first server, which no test calls.
 const FRONT: &str = "http://127.0.0.1:2";
+
+/// A caller on another machine.
+const CALLER: Peer =
+    Peer::Network { address: std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9)), certified: false, direct: true };
 
 /// Time for steps that should take no noticeable time.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -51,6 +56,10 @@ impl Servers {
 
     /// Calls wait this long for an owner.
     async fn waiting(owner_wait: Duration) -> Self {
+        Self::with(owner_wait, Limits::default()).await
+    }
+
+    async fn with(owner_wait: Duration, limits: Limits) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let (homes, places) = watch::channel(Homes::of_url(FRONT));
         let standard = Router::new().route(HEALTH, post(async || ok())).into();
@@ -59,7 +68,7 @@ impl Servers {
             owner_wait,
             ..Forward::new(standard, places, None, limits, telemetry, draining.clone())
         };
-        let front = Fixture::at(directory.clone(), Limits::default(), forward).await;
+        let front = Fixture::at(directory.clone(), limits, forward).await;
         let token = token(&front.tokens).await;
         Self { front, homes, token, directory, draining }
     }
@@ -102,6 +111,12 @@ impl Servers {
         self.homes.send_modify(|homes| *homes = std::mem::take(homes).with(0, router.into()));
     }
 
+    /// A request with the token.
+    fn request(&self, path: &str) -> http::request::Builder {
+        let request = Request::post(path).header("authorization", format!("Bearer {}", self.token));
+        request.header("content-type", "application/grpc")
+    }
+
     fn call(&self, path: &str) -> JoinHandle<(Code, String)> {
         self.call_with(path, &[])
     }
@@ -112,21 +127,17 @@ impl Servers {
         if let Some(shard) = shard {
             request = request.header(SHARD_OF_WORKER, shard);
         }
-        let address = Ipv4Addr::new(192, 0, 2, 9).into();
-        let peer = Peer::Network { address, certified: false, direct: true };
-        self.front.edge.clone().handle(Port::Api, peer, request.body(Body::empty()).unwrap()).await
+        self.front.edge.clone().handle(Port::Api, CALLER, request.body(Body::empty()).unwrap()).await
     }
 
     /// Calls the first server with a message of three bytes.
     fn call_with(&self, path: &str, headers: &[(&str, &str)]) -> JoinHandle<(Code, String)> {
-        let mut request = Request::post(path).header("authorization", format!("Bearer {}", self.token));
-        request = request.header("content-type", "application/grpc");
+        let mut request = self.request(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let body = Body::new(Whole(Bytes::from_static(&[0, 0, 0, 0, 3, 7, 8, 9])));
-        let caller = Peer::Network { address: [192, 0, 2, 9].into(), certified: false, direct: true };
-        let call = self.front.edge.clone().handle(Port::Api, caller, request.body(body).unwrap());
+        let call = self.front.edge.clone().handle(Port::Api, CALLER, request.body(body).unwrap());
         tokio::spawn(async { end(call.await).await })
     }
 }
@@ -337,6 +348,40 @@ async fn a_stream_of_messages_is_passed_on_once() {
     reached(&come).await;
     dying.port.abort();
     assert_eq!(ended(call).await, not_owner());
+}
+
+/// The caller sends nothing for too long. The owner is well, so the call does not count as failed.
+#[tokio::test]
+async fn a_stream_that_its_caller_breaks_is_no_failure_of_the_owner() {
+    let limits = Limits { request_idle_ms: 100, ..Limits::default() };
+    let servers = Servers::with(STEP_TIMEOUT, limits).await;
+    let _owner = servers.silent_owner().await;
+    let begun = futures_util::stream::iter([Ok::<_, Status>(Bytes::from_static(&[0, 0, 0, 0, 9]))]);
+    let body = axum::body::Body::from_stream(begun.chain(futures_util::stream::pending()));
+    let answer = servers.front.edge.clone().handle(Port::Api, CALLER, servers.request(WRITE).body(body).unwrap());
+    let expected = (Code::DeadlineExceeded, "DEADLINE_EXCEEDED".to_owned());
+    assert_eq!(ended(tokio::spawn(async { end(answer.await).await })).await, expected);
+    assert!(servers.front.counted("cloakwork_forwarded_total{outcome=\"failed\"} 0"));
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_with_its_owner_ends_with_a_reason() {
+    let servers = Servers::new().await;
+    let answer = post(async || {
+        let begun = futures_util::stream::iter([Ok::<_, Status>(Bytes::from_static(&[0, 0, 0, 0, 9]))]);
+        let body = axum::body::Body::from_stream(begun.chain(futures_util::stream::pending()));
+        Response::builder().header("content-type", "application/grpc").body(body).unwrap()
+    });
+    let owner = servers.serve(Router::new().route(SUBMIT, answer)).await;
+    servers.owned_by(&owner);
+    let body = Body::new(Whole(Bytes::from_static(&[0, 0, 0, 0, 0])));
+    let request = servers.request(SUBMIT).body(body).unwrap();
+    let answer = servers.front.edge.clone().handle(Port::Api, CALLER, request).await;
+    assert_eq!(answer.status(), 200);
+    owner.port.abort();
+    assert_eq!(ended(tokio::spawn(end(answer))).await, not_owner());
+    let name = "cloakwork_rejected_total{reason=\"NOT_OWNER\"} 1";
+    servers.front.until(|front| front.counted(name)).await;
 }
 
 #[tokio::test]
