@@ -102,9 +102,10 @@ async fn only_a_server_and_the_command_migrate_change_tables_of_an_earlier_versi
     postgres.sql(name, &format!("DELETE FROM {ledger} WHERE version = {last}"));
     let refused = crate::data::open_for_command(&config).await.expect_err("refused");
     assert!(refused.to_string().contains("cloakwork-server migrate"), "{refused}");
-    let file = Config { database: Config::default().database, ..config.clone() };
+    let copied = self::config(&directory.path().join("copied"), &url);
+    let file = Config { database: Config::default().database, ..copied.clone() };
     crate::data::open_for_command(&file).await.expect("a new file").close().await;
-    let refused = crate::data::move_to_server(&config).await.map(drop).expect_err("refused");
+    let refused = crate::data::move_to_server(&copied).await.map(drop).expect_err("refused");
     assert!(refused.to_string().contains("cloakwork-server migrate"), "{refused}");
     assert_eq!(postgres.sql(name, &format!("SELECT count(*) FROM {ledger} WHERE version = {last}")), "0");
     postgres.sql(name, &format!("INSERT INTO {ledger} SELECT * FROM kept"));
