@@ -109,8 +109,8 @@ impl Keystore {
     /// Marks a blob's bytes as damaged. The blob counts as missing until it is uploaded again.
     pub async fn condemn(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
         let mut tx = self.write(tenant).await?;
-        blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
-        blobs::condemn(&mut tx, tenant, digest).await?;
+        let found = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
+        blobs::condemn(&mut tx, &found.object(tenant)).await?;
         let (tenant, digest) = (tenant.clone(), *digest);
         // Only this line tells the operator which file is damaged.
         to_the_end(async move {

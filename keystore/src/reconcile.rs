@@ -86,7 +86,7 @@ pub async fn condemn(database: &Database, lost: &[Lost]) -> Result<(), Error> {
         let mut tx = database.write(Asker::Upkeep, Rows::All).await?;
         for Lost { tenant, digest, generation, .. } in some {
             // The blob may have been uploaded again since the comparison.
-            blobs::condemn_object(&mut tx, &Object::new(tenant, digest, *generation)).await?;
+            blobs::condemn(&mut tx, &Object::new(tenant, digest, *generation)).await?;
         }
         tx.commit().await?;
     }

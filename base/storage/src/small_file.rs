@@ -9,9 +9,17 @@ use std::{
 
 /// Reads the text of a regular file of at most `bytes_max` bytes. The file is read beside the tasks
 /// of the process, and the wait ends after `patience`. Otherwise a share that does not answer would
-/// hold the tasks up.
-pub async fn read_small_file(file: PathBuf, bytes_max: u64, patience: Duration) -> io::Result<String> {
-    let reading = tokio::task::spawn_blocking(move || read_small_file_now(&file, bytes_max));
+/// hold the tasks up. `held` is dropped at the end of the reading, which may come after the wait.
+pub async fn read_small_file(
+    file: PathBuf,
+    bytes_max: u64,
+    patience: Duration,
+    held: impl Send + 'static,
+) -> io::Result<String> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let _held = held;
+        read_small_file_now(&file, bytes_max)
+    });
     match tokio::time::timeout(patience, reading).await {
         Ok(read) => read.map_err(io::Error::other)?,
         Err(_) => Err(io::Error::other("it was not read in time")),

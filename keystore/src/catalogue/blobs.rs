@@ -270,18 +270,8 @@ pub(crate) async fn touch(
     Ok(())
 }
 
-/// Marks a blob as damaged.
-pub(crate) async fn condemn(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
-    sql.query("UPDATE blobs SET damaged = 1 WHERE tenant = $1 AND digest = $2")
-        .bind(tenant.as_str())
-        .bind(&digest.blake3[..])
-        .execute()
-        .await?;
-    Ok(())
-}
-
 /// Marks the blob of an object as damaged, unless the blob has another object by now.
-pub(crate) async fn condemn_object(sql: &mut Connection, object: &Object) -> Result<(), Error> {
+pub(crate) async fn condemn(sql: &mut Connection, object: &Object) -> Result<(), Error> {
     sql.query("UPDATE blobs SET damaged = 1 WHERE tenant = $1 AND digest = $2 AND generation = $3")
         .bind(object.tenant.as_str())
         .bind(&object.blake3[..])

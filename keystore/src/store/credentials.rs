@@ -16,9 +16,10 @@ pub(crate) struct CredentialsFile {
     path: PathBuf,
     /// The credentials of the last readable file, in use while the file is being replaced.
     latest: Mutex<Arc<AwsCredential>>,
-    /// Whether a request reads the file. Other requests use the latest credentials meanwhile.
-    /// Otherwise each of them would wait for a file that does not answer.
-    reading: tokio::sync::Mutex<()>,
+    /// Locked until a reading of the file has ended, however long this takes. Other requests use
+    /// the latest credentials meanwhile. Otherwise a file that does not answer would take one thread
+    /// after another.
+    reading: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Maximum length of the file. A file may have profiles of other programs.
@@ -32,12 +33,12 @@ impl CredentialsFile {
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let latest = found(path, read_small_file_now(path, FILE_BYTES_MAX))?;
         let latest = Mutex::new(Arc::new(latest));
-        Ok(Self { path: path.to_owned(), latest, reading: tokio::sync::Mutex::default() })
+        Ok(Self { path: path.to_owned(), latest, reading: Arc::default() })
     }
 
     async fn current(&self) -> Arc<AwsCredential> {
-        let Ok(_reading) = self.reading.try_lock() else { return self.latest() };
-        let read = read_small_file(self.path.clone(), FILE_BYTES_MAX, READ_TIMEOUT).await;
+        let Ok(reading) = self.reading.clone().try_lock_owned() else { return self.latest() };
+        let read = read_small_file(self.path.clone(), FILE_BYTES_MAX, READ_TIMEOUT, reading).await;
         match found(&self.path, read) {
             Ok(found) => *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found),
             Err(problem) => tracing::warn!(problem, "the credentials of the store stay in use"),

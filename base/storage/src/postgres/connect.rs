@@ -126,7 +126,7 @@ const PASSWORD_FILE_BYTES_MAX: u64 = 4096;
 
 /// The password in a file.
 async fn password(file: PathBuf) -> io::Result<String> {
-    read_small_file(file, PASSWORD_FILE_BYTES_MAX, CONNECT_TIMEOUT).await.map(without_line_end)
+    read_small_file(file, PASSWORD_FILE_BYTES_MAX, CONNECT_TIMEOUT, ()).await.map(without_line_end)
 }
 
 fn read_password(file: &Path) -> io::Result<String> {
