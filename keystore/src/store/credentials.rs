@@ -17,8 +17,8 @@ pub(crate) struct CredentialsFile {
     /// The credentials of the last readable file, in use while the file is being replaced.
     latest: Mutex<Arc<AwsCredential>>,
     /// Locked until a reading of the file has ended, however long this takes. Other requests use
-    /// the latest credentials meanwhile. Otherwise a file that does not answer would take one thread
-    /// after another.
+    /// the latest credentials meanwhile. Otherwise a file that does not answer would take one
+    /// thread after another.
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 

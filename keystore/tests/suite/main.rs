@@ -34,6 +34,7 @@ mod objects;
 mod refusals;
 mod resume;
 mod space;
+mod staged;
 mod upgrade;
 mod uploads;
 
